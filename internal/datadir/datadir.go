@@ -4,6 +4,7 @@
 package datadir
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"agentkernel"
+	"agentkernel/internal/access"
 )
 
 // EnvHome names the environment variable that names the data directory.
@@ -206,6 +208,12 @@ func (d *Dir) Path() string { return d.path }
 // Database is the file of the SQLite store.
 func (d *Dir) Database() string { return d.file(databaseFile) }
 
+// Denied are the files of a kernel that are there, and that this user may not read and write: no program can start.
+func (d *Dir) Denied() []string {
+	db := d.Database()
+	return access.Denied(db, db+"-wal", db+"-shm", d.file(lockFile), d.file(keyFile))
+}
+
 // Begun says whether there is a database, or something that belongs to one that was removed.
 func (d *Dir) Begun() bool {
 	if exists(d.Database()) {
@@ -276,7 +284,8 @@ func openError(path, what string, err error) error {
 		return e.WithHint("a part of the path is a file; choose another path with --home or %s", EnvHome)
 	case errors.Is(err, fs.ErrPermission):
 		e.Code = agentkernel.CodeDenied
-		return e.WithHint("run as the user that owns it, or choose another directory with --home or %s", EnvHome)
+		mend := cmp.Or(access.Hint(path, filepath.Dir(path)), "run as the user that owns it")
+		return e.WithHint("%s; or choose another directory with --home or %s", mend, EnvHome)
 	}
 	return e.WithHint("choose another directory with --home or %s", EnvHome)
 }

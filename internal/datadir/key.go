@@ -35,18 +35,35 @@ func (d *Dir) KeyIfAny() []byte {
 	return key
 }
 
-func (d *Dir) readKey() ([]byte, error) {
+// CheckKey says what is wrong with the key, if there is one, and changes nothing.
+func (d *Dir) CheckKey() error {
+	if _, err := d.statKey(); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// statKey is of a file that may be the key.
+func (d *Dir) statKey() (fs.FileInfo, error) {
 	path := d.file(keyFile)
 	info, err := os.Lstat(path)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	case err != nil:
 		return nil, openError(path, "cannot be read", err)
-	}
-	if !info.Mode().IsRegular() || info.Size() != KeySize {
+	case !info.Mode().IsRegular() || info.Size() != KeySize:
 		return nil, agentkernel.Errorf(agentkernel.CodeCorrupt, op, "%s is not a key of %d bytes", path, KeySize).
 			WithHint("restore it from a backup; or move it away: a new key is made, and parked processes are replayed from their journals")
+	}
+	return info, nil
+}
+
+func (d *Dir) readKey() ([]byte, error) {
+	path := d.file(keyFile)
+	info, err := d.statKey()
+	if err != nil {
+		return nil, err
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		if err := os.Chmod(path, 0o600); err != nil {

@@ -1,17 +1,20 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"agentkernel"
+	"agentkernel/internal/access"
 	"agentkernel/internal/bytesize"
 	"agentkernel/internal/datadir"
 )
@@ -36,15 +39,38 @@ func checkHome(_ context.Context, o DoctorOptions) []Finding {
 	case !st.IsDir():
 		return fail("choose another one with --home or "+datadir.EnvHome, "%s is not a directory", o.Home)
 	case unix.Access(o.Home, unix.R_OK|unix.W_OK|unix.X_OK) != nil:
-		return fail("run as the user that owns it, or choose another one with --home or "+datadir.EnvHome,
+		return fail(cmp.Or(access.Hint(o.Home), "run as the user that owns it")+"; or choose another one with --home or "+datadir.EnvHome,
 			"%s cannot be read and written by this user", o.Home)
-	case st.Mode().Perm()&0o077 != 0:
+	}
+	if found := checkFiles(o); found != nil {
+		return found
+	}
+	if st.Mode().Perm()&0o077 != 0 {
 		if e := agentkernel.AsError(datadir.Shared(o.Home), agentkernel.CodeStorage, "datadir"); e != nil {
 			return fail(e.Hint, "%s", e.Message())
 		}
 		return warn("chmod 700 "+o.Home, "%s is open to other users (mode %#o)", o.Home, st.Mode().Perm())
 	}
 	return ok("%s (mode %#o)", o.Home, st.Mode().Perm())
+}
+
+// checkFiles looks at what every kernel opens first; nil: nothing is wrong with it.
+func checkFiles(o DoctorOptions) []Finding {
+	dir := datadir.At(o.Home)
+	denied := append(dir.Denied(), access.Denied(cmp.Or(o.Log, dir.Log()))...)
+	if len(denied) > 0 {
+		return fail(access.Hint(denied...), "%s cannot be read and written by this user", strings.Join(denied, ", "))
+	}
+	if e := agentkernel.AsError(dir.CheckKey(), agentkernel.CodeStorage, "datadir"); e != nil {
+		return fail(e.Hint, "%s", e.Message())
+	}
+	return nil
+}
+
+// unreadable says that this user may not look into the data directory.
+func unreadable(home string) bool {
+	_, err := os.Stat(home)
+	return errors.Is(err, fs.ErrPermission) || err == nil && unix.Access(home, unix.R_OK|unix.X_OK) != nil
 }
 
 func existingParent(path string) string {

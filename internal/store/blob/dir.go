@@ -1,6 +1,7 @@
 package blob
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"syscall"
 
 	"agentkernel"
+	"agentkernel/internal/access"
 )
 
 // DefaultMaxSize bounds one blob in bytes: above any payload that the kernel's limits let through.
@@ -222,8 +224,12 @@ func (d *Dir) explain(verb string, err error) error {
 		return agentkernel.Errorf(agentkernel.CodeStorage, "blob", "the disk that holds %s is full: %w", d.root, err).
 			WithHint("free space, then: agentkernel recover")
 	case errors.Is(err, fs.ErrPermission):
+		at := []string{d.root}
+		if e, ok := errors.AsType[*fs.PathError](err); ok {
+			at = []string{e.Path, filepath.Dir(e.Path), d.root}
+		}
 		return agentkernel.Errorf(agentkernel.CodeDenied, "blob", "no permission to %s below %s: %w", verb, d.root, err).
-			WithHint("give this user the directory: chown -R \"$USER\" %s", d.root)
+			WithHint("%s", cmp.Or(access.Hint(at...), "look who owns "+d.root))
 	case errors.Is(err, syscall.EROFS):
 		return agentkernel.Errorf(agentkernel.CodeStorage, "blob", "%s is on a read-only file system: %w", d.root, err).
 			WithHint("remount it writable, or choose another data directory with AGENTKERNEL_HOME")

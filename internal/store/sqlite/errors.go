@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -10,6 +11,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"agentkernel"
+	"agentkernel/internal/access"
 	"agentkernel/internal/store/sqlite/binding"
 )
 
@@ -48,7 +50,7 @@ func explain(path string, err error) error {
 			WithHint("allow more, as by ulimit -n 1024, and try again")
 	case errors.Is(err, fs.ErrPermission), primary == sqlite3.SQLITE_PERM, primary == sqlite3.SQLITE_AUTH:
 		return agentkernel.Errorf(agentkernel.CodeDenied, "store", "no permission to open the database %s: %w", path, err).
-			WithHint("give this user the directory: chown -R \"$USER\" %s", dir)
+			WithHint("%s", cmp.Or(access.Hint(path, path+"-wal", path+"-shm", dir), "look who owns "+dir))
 	case errors.Is(err, fs.ErrNotExist):
 		return agentkernel.Errorf(agentkernel.CodeNotFound, "store", "there is no database at %s", path).
 			WithHint("nothing has run with this data directory yet; set AGENTKERNEL_HOME if yours is elsewhere")
