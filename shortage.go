@@ -139,11 +139,21 @@ func (s *Shortage) More() int64 {
 
 // RaiseBudget is the command that raises the budget of a process by so much; 0: by as much as whoever types it says.
 func RaiseBudget(pid PID, amount string, by int64) string {
-	n := "N"
-	if by > 0 {
-		n = strings.TrimPrefix(AmountText(amount, by), "$")
+	return fmt.Sprintf("agentkernel budget add %d --%s %s", pid, amount, typed(amount, by))
+}
+
+// RerunBudget is the command that begins a process anew when it has ended, which then goes on from what it did, with a budget of so much; 0:
+// of as much as whoever types it says.
+func RerunBudget(pid PID, amount string, of int64) string {
+	return fmt.Sprintf("agentkernel rerun %d --budget-%s %s", pid, amount, typed(amount, of))
+}
+
+// typed is an amount as flags take it; N: whoever types it says it.
+func typed(amount string, n int64) string {
+	if n <= 0 {
+		return "N"
 	}
-	return fmt.Sprintf("agentkernel budget add %d --%s %s", pid, amount, n)
+	return strings.TrimPrefix(AmountText(amount, n), "$")
 }
 
 // RaiseAllowance says how a process goes on that is paused for an allowance.

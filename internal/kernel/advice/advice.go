@@ -37,6 +37,7 @@ const (
 	BudgetAbove       = "agentkernel budget show %d"
 	RaiseAbove        = "agentkernel budget add %d ... raises that"
 	BudgetEnded       = "process %d has ended: nothing raises its budget any more"
+	BudgetShort       = "%s while it lives; when it has ended, %s goes on from what it did"
 	CloseSome         = "close some of them, or read them to their end"
 	TakeOver          = "let the other one end; or take the process from it: takeover"
 	TakeSome          = "take the results of some before you issue more; or raise limits.in_flight"

@@ -422,7 +422,12 @@ func (r *refusal) hinted(op string) *agentkernel.Error {
 	case r.final:
 		return err.WithHint(advice.BudgetEnded, r.pid)
 	}
-	return err.WithHint("%s", agentkernel.RaiseBudget(r.pid, names[r.which], r.shortage().More()))
+	name, more := names[r.which], r.shortage().More()
+	enough := int64(0)
+	if more > 0 {
+		enough = r.limit + more
+	}
+	return err.WithHint(advice.BudgetShort, agentkernel.RaiseBudget(r.pid, name, more), agentkernel.RerunBudget(r.pid, name, enough))
 }
 
 // shortage is a refusal as whoever is told of it reads it.
