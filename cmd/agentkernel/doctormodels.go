@@ -58,7 +58,7 @@ func (m *listedModel) finding(unreached error, unpriced string) setup.Finding {
 		f.Found, f.Fix = is+": "+m.Missing, m.Fix
 	case errors.As(unreached, &wrong):
 		f.Found = fmt.Sprintf("%s: %s answers, and %v", is, m.Address, wrong)
-		f.Fix = fmt.Sprintf("declare it with another url=: what comes before %s, often .../v1", wrong.path)
+		f.Fix = "declare it with another url=: " + models.AddressOf(m.Kind)
 	case unreached != nil:
 		f.Found, f.Fix = fmt.Sprintf("%s: %s cannot be reached: %v", is, m.Address, unreached), "look whether it runs and the network is there, or declare the model with another url="
 	case m.Input == nil:
@@ -103,15 +103,11 @@ func statusOf(ctx context.Context, method, address string) (status int, err erro
 	return answer.StatusCode, answer.Body.Close()
 }
 
-// paths are where servers of a kind take questions, below their address; others have it in their address.
-var paths = map[string]string{"openai": "/chat/completions", "openrouter": "/chat/completions", "vllm": "/chat/completions",
-	"openai-responses": "/responses", "anthropic": "/messages", "ollama": "/api/chat"}
-
 // reachModel reaches the server of a model, and looks whether it has anything where questions are sent. An empty one without a key is refused by all
 // and charged by none; that nothing is there is what a wrong url= looks like.
 func (m *listedModel) reachModel(ctx context.Context) error {
-	path, known := paths[m.Kind]
-	if !known {
+	path := models.PathOf(m.Kind)
+	if path == "" {
 		return reach(ctx, m.Address)
 	}
 	status, err := statusOf(ctx, http.MethodPost, strings.TrimSuffix(m.Address, "/")+path)

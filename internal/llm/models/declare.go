@@ -98,19 +98,34 @@ func (m *Model) Family() string {
 type kind struct {
 	key   string // the variable that usually has its key; "": it needs none
 	url   string // its address; "": one has to be given
+	path  string // where it takes questions, below that; "": it depends on the model
 	free  bool   // it runs on the user's own machines
 	known string // the provider under which the table of prices has its models
 	kept  bool   // it takes the cap of an answer off the limit of tokens when a request begins, and gives nothing of it back
 }
 
 var kinds = map[string]kind{
-	"openai":           {kept: true, key: "OPENAI_API_KEY", url: "https://api.openai.com/v1", known: "openai"},
-	"openai-responses": {kept: true, key: "OPENAI_API_KEY", url: "https://api.openai.com/v1", known: "openai"},
-	"anthropic":        {key: "ANTHROPIC_API_KEY", url: "https://api.anthropic.com/v1", known: "anthropic"},
+	"openai":           {kept: true, key: "OPENAI_API_KEY", url: "https://api.openai.com/v1", path: "/chat/completions", known: "openai"},
+	"openai-responses": {kept: true, key: "OPENAI_API_KEY", url: "https://api.openai.com/v1", path: "/responses", known: "openai"},
+	"anthropic":        {key: "ANTHROPIC_API_KEY", url: "https://api.anthropic.com/v1", path: "/messages", known: "anthropic"},
 	"azure":            {kept: true, key: "AZURE_OPENAI_API_KEY", known: "openai"},
-	"openrouter":       {key: "OPENROUTER_API_KEY", url: "https://openrouter.ai/api/v1", known: "openrouter"},
-	"ollama":           {url: "http://localhost:11434", free: true},
-	"vllm":             {free: true},
+	"openrouter":       {key: "OPENROUTER_API_KEY", url: "https://openrouter.ai/api/v1", path: "/chat/completions", known: "openrouter"},
+	"ollama":           {url: "http://localhost:11434", path: "/api/chat", free: true},
+	"vllm":             {path: "/chat/completions", free: true},
+}
+
+// PathOf is where a server of a kind takes questions, below its address; "": that depends on the model.
+func PathOf(name string) string { return kinds[name].path }
+
+// AddressOf says what url= has to be for a kind of server.
+func AddressOf(name string) string {
+	switch {
+	case name == "azure":
+		return "the endpoint of the resource, such as https://NAME.openai.azure.com"
+	case name == "ollama":
+		return "what comes before " + PathOf(name) + ", such as http://127.0.0.1:11434, without /v1"
+	}
+	return "what comes before " + PathOf(name) + ", often .../v1"
 }
 
 // Kinds are the kinds of servers, sorted.

@@ -16,6 +16,7 @@ import (
 	"agentkernel/internal/clip"
 	"agentkernel/internal/llm"
 	"agentkernel/internal/llm/control"
+	"agentkernel/internal/llm/models"
 )
 
 // plan is a query on its way.
@@ -470,8 +471,8 @@ func (p *plan) failure(ctx context.Context, err, last error) error {
 	case llm.TooLong:
 		code, hint = agentkernel.CodeLimit, p.tooLong()
 	case llm.Invalid, llm.Unsupported:
-		if code = agentkernel.CodeInvalid; e.Status == http.StatusNotFound {
-			hint = "the server has nothing at that address: url= in the declaration is what comes before /chat/completions, often .../v1"
+		if code = agentkernel.CodeInvalid; e.Status == http.StatusNotFound && p.by != nil {
+			hint = "the server has nothing at that address: url= in the declaration is " + models.AddressOf(p.by.model.Kind)
 		}
 	case llm.Filtered:
 		code = agentkernel.CodeDenied
