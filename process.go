@@ -104,6 +104,9 @@ type Program struct {
 // MaxSource bounds the text of a program and of each of its modules, in bytes.
 const MaxSource = 16 << 20
 
+// MaxArgs bounds how many arguments a program has; each takes some memory of the kernel, however short.
+const MaxArgs = 100_000
+
 // MaxName bounds the name of a program, in bytes: it stands in tables, tracebacks and every event.
 const MaxName = 1 << 10
 
@@ -117,6 +120,10 @@ func (p *Program) Validate() error {
 		if err := validText(name, source); err != nil {
 			return err
 		}
+	}
+	if len(p.Args) > MaxArgs {
+		return Errorf(CodeInvalid, "program", "the program has %d arguments; the limit is %d", len(p.Args), MaxArgs).
+			WithHint("a program reads its data through a tool, or from one argument")
 	}
 	for i, arg := range p.Args {
 		if err := validText(fmt.Sprintf("argument %d", i+1), arg); err != nil {

@@ -198,6 +198,8 @@ type signalled struct {
 	// State and ExitCode are those with which a process has ended that stop has waited for.
 	State    agentkernel.State `json:"state,omitempty"`
 	ExitCode *int              `json:"exit_code,omitempty"`
+	// Paused is why it is paused all the same, although it was resumed.
+	Paused string `json:"paused,omitempty"`
 }
 
 // sending is a signal that a command sends.
@@ -252,11 +254,11 @@ func (a *app) signalAll(words []string, send sending) error {
 			return err
 		}
 		stays := ""
-		if err == nil && doubtful[pid] && s == agentkernel.SignalResume && !a.cli.JSON {
+		if err == nil && doubtful[pid] && s == agentkernel.SignalResume {
 			stays = staysPaused(a.ctx, k, pid)
 		}
 		resumed := s == agentkernel.SignalResume && err == nil
-		if err := a.reportSignal(signalled{PID: pid, Signal: s}, end, stays, err, &code); err != nil {
+		if err := a.reportSignal(signalled{PID: pid, Signal: s, Paused: stays}, end, err, &code); err != nil {
 			return err
 		}
 		if resumed {
@@ -290,9 +292,8 @@ func (a *app) signal(k *session, pid agentkernel.PID, send sending) (end *agentk
 }
 
 // reportSignal says that a process was sent a signal, or why not.
-// stays is why it is paused all the same.
 // end is how it has ended; nil: nobody has waited for that.
-func (a *app) reportSignal(line signalled, end *agentkernel.Process, stays string, failed error, code *int) error {
+func (a *app) reportSignal(line signalled, end *agentkernel.Process, failed error, code *int) error {
 	pid, s := line.PID, line.Signal
 	if end != nil {
 		line.State, line.ExitCode = end.State, &end.ExitCode
@@ -309,8 +310,8 @@ func (a *app) reportSignal(line signalled, end *agentkernel.Process, stays strin
 		return a.printJSON(line)
 	case failed != nil:
 		a.reportError(line.Error)
-	case stays != "":
-		a.con.Note("process %d is paused · %s", pid, console.Line(stays))
+	case line.Paused != "":
+		a.con.Note("process %d is paused · %s", pid, console.Line(line.Paused))
 	case end != nil:
 		a.con.Note("%s", endNote(end))
 	default:

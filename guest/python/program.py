@@ -350,6 +350,9 @@ def _full():
     return room.f_bfree == 0 or room.f_ffree == 0
 
 
+MOST_TOLD = 1 << 20  # characters of an error
+
+
 def failure(error):
     """An error that nobody caught, for the kernel."""
     if isinstance(error, MemoryError):
@@ -372,6 +375,9 @@ def failure(error):
         end["traceback"] = trace.text(error)
     except (MemoryError, RecursionError):
         end["traceback"] = ""
-    end["message"] = end["message"].encode("utf-8", "backslashreplace").decode()
-    end["traceback"] = end["traceback"].encode("utf-8", "backslashreplace").decode()
+    for name in ("message", "traceback"):
+        text = end[name]
+        if len(text) > MOST_TOLD:  # a message to the kernel has a limit, and nobody reads so much
+            text = text[:MOST_TOLD // 2] + "\n... %d characters ...\n" % (len(text) - MOST_TOLD) + text[-MOST_TOLD // 2:]
+        end[name] = text.encode("utf-8", "backslashreplace").decode()
     return end

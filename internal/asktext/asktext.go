@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Bounds of what is shown.
@@ -55,9 +56,14 @@ func Name(s string) string {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.", c)
 	}
 	if s == "" || strings.ContainsFunc(s, odd) {
-		return strconv.Quote(s)
+		return shown(strconv.Quote(s))
 	}
 	return s
+}
+
+// hidden are characters that count as printed and leave no trace: variation selectors, fillers, a blank of Braille.
+func hidden(c rune) bool {
+	return c == '\u2800' || unicode.In(c, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 
 // value writes JSON on one line. Characters that do not show themselves, those that turn the direction of writing
@@ -65,12 +71,17 @@ func Name(s string) string {
 func value(raw json.RawMessage) string {
 	var line bytes.Buffer
 	if json.Compact(&line, raw) != nil {
-		return strconv.Quote(string(raw))
+		return shown(strconv.Quote(string(raw)))
 	}
+	return shown(line.String())
+}
+
+// shown escapes what does not show itself in a text in quotes.
+func shown(text string) string {
 	var b strings.Builder
-	for _, c := range line.String() {
+	for _, c := range text {
 		switch {
-		case strconv.IsPrint(c):
+		case strconv.IsPrint(c) && !hidden(c):
 			b.WriteRune(c)
 		case c > 0xffff:
 			fmt.Fprintf(&b, `\U%08x`, c)

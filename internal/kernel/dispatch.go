@@ -275,7 +275,7 @@ func (k *Kernel) refusal(p *process, f *inflight, bad *agentkernel.Error) *agent
 	if err := limits.InFlight(&p.spec.InForce, f.op, len(p.inflight)+p.untaken()); err != nil {
 		return err
 	}
-	return k.tooMuchHeld(p, f, len(f.args), room.ArgsCopies, "there is no room for arguments of %s")
+	return k.tooMuchHeld(p, f, len(f.args), room.Copies(f.args), "there is no room for arguments of %s")
 }
 
 // outcome is what has become of a call.

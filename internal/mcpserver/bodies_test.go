@@ -12,6 +12,33 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 )
 
+// TestLargeBatches: a list that is no batch is refused before it is read as one.
+func TestLargeBatches(t *testing.T) {
+	served := ""
+	verify, err := (&HTTPConfig{Tokens: map[string]string{"token-of-somebody-0123456789": "somebody"}}).verifier(time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := auth.RequireBearerToken(verify, nil)((&server{clients: newClients(Config{})}).withRequestID(newBodies(maxBodies, maxOwnBodies), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		served = string(text)
+	})))
+	const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
+	for body, status := range map[string]int{
+		ping: http.StatusOK, "[" + ping + "]": http.StatusOK, " [" + ping + strings.Repeat(","+ping, maxBatch-1) + "]": http.StatusOK, "[": http.StatusOK, // the SDK says what is wrong
+		"[" + ping + strings.Repeat(","+ping, maxBatch) + "]": http.StatusBadRequest, "[1" + strings.Repeat(",1", 1<<20) + "]": http.StatusBadRequest,
+	} {
+		served = ""
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer token-of-somebody-0123456789")
+		handler.ServeHTTP(w, r)
+		if w.Code != status || status == http.StatusOK && served != body {
+			t.Errorf("%.60s: %d %q", body, w.Code, w.Body)
+		}
+	}
+}
+
 // Many large bodies at once, that come slowly, are refused before they fill the memory, and one user's do not keep others out.
 func TestBodiesUnderWay(t *testing.T) {
 	tokens := &HTTPConfig{Tokens: map[string]string{}}

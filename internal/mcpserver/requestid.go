@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 
@@ -21,6 +22,24 @@ func requestID(extra *mcp.RequestExtra) string {
 		return ""
 	}
 	return extra.Header.Get(requestIDHeader)
+}
+
+// maxBatch is how many messages a batch may have: clients of protocol versions before 2025-06-18 send some.
+const maxBatch = 100
+
+// tooManyInBatch says whether a body is a list that is no batch: read as one, a list of numbers takes forty times its length.
+func tooManyInBatch(body []byte) bool {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	if t, err := dec.Token(); err != nil || t != json.Delim('[') {
+		return false
+	}
+	for n := 0; dec.More(); n++ {
+		var item json.RawMessage
+		if n == maxBatch || dec.Decode(&item) != nil || item[0] != '{' {
+			return true
+		}
+	}
+	return false
 }
 
 // withRequestID notes the id of a request over HTTP. No client can set it otherwise. The body counts until it is served, and the
@@ -44,6 +63,10 @@ func (h *server) withRequestID(held *bodies, next http.Handler) http.Handler {
 		body, err := io.ReadAll(counted)
 		if err != nil {
 			refuseBody(w, err)
+			return
+		}
+		if tooManyInBatch(body) {
+			http.Error(w, fmt.Sprintf("a batch has at most %d messages, each of them an object", maxBatch), http.StatusBadRequest)
 			return
 		}
 		var message struct {

@@ -107,8 +107,11 @@ func unpack(packed []byte, m *Manifest) ([]part, error) {
 			return nil, unpackError(bounded, err)
 		}
 		limit := left
-		if name == partManifest {
+		switch name {
+		case partManifest:
 			limit = maxManifest
+		case partSpec, partProcess:
+			limit = min(left, maxSpec)
 		}
 		switch {
 		case h.Name != name || h.Typeflag != tar.TypeReg:

@@ -30,6 +30,7 @@ const (
 	maxExpanded = 256 << 20 // bytes of all parts together
 	maxEntries  = 1_000_000
 	maxManifest = 64 << 10
+	maxSpec     = 48 << 20 // a program, its modules and its arguments: read, a list of empty texts takes ten times its length
 	maxFiles    = 100_000
 )
 

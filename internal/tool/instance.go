@@ -140,9 +140,9 @@ func (inst *instance) open(c *instanceConfig) (mcp.Transport, error) {
 		return nil, err
 	}
 	inst.proc, inst.conn = p, newLineConn(p, c.maxMessage)
-	inst.conn.room = c.room
+	inst.conn.room, inst.conn.clean = c.room, inst.entry.secrets.text
 	inst.conn.printed = func(line string) {
-		c.log.Warn("tool server prints to stdout, where only messages belong: passed over", "server", inst.entry.name, "line", inst.entry.secrets.text(line))
+		c.log.Warn("tool server prints to stdout, where only messages belong: passed over", "server", inst.entry.name, "line", line)
 	}
 	return inst.conn, nil
 }

@@ -16,10 +16,61 @@ import (
 
 // wireResult is a tools/call result as it came.
 type wireResult struct {
-	Content    []json.RawMessage `json:"content"`
-	Structured json.RawMessage   `json:"structuredContent"`
-	IsError    bool              `json:"isError"`
-	ResultType string            `json:"resultType"`
+	Content    contents        `json:"content"`
+	Structured json.RawMessage `json:"structuredContent"`
+	IsError    bool            `json:"isError"`
+	ResultType string          `json:"resultType"`
+}
+
+// maxContent is how many pieces of content a result may have.
+const maxContent = 100_000
+
+// contents are the pieces of a result, which are objects. What is none is not read: a list of numbers would take twelve times its length.
+type contents []json.RawMessage
+
+func (c *contents) UnmarshalJSON(raw []byte) error {
+	if string(raw) != "null" && !areObjects(raw, maxContent) {
+		return fmt.Errorf("the content is no list of at most %d objects", maxContent)
+	}
+	return json.Unmarshal(raw, (*[]json.RawMessage)(c))
+}
+
+// areObjects says whether valid JSON is a list of at most so many objects. It takes no memory.
+func areObjects(raw []byte, most int) bool {
+	depth, n := 0, 0
+	begins := false // an item does here
+	for i := 0; i < len(raw); i++ {
+		c := raw[i]
+		switch {
+		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
+			continue
+		case begins && c == ']' && n == 0:
+			return true
+		case begins && (c != '{' || n == most):
+			return false
+		case begins:
+			begins, n = false, n+1
+		}
+		switch c {
+		case '[', '{':
+			if depth++; depth == 1 {
+				if begins = c == '['; !begins {
+					return false
+				}
+			}
+		case ']', '}':
+			depth--
+		case ',':
+			begins = depth == 1
+		case '"':
+			for i++; i < len(raw) && raw[i] != '"'; i++ {
+				if raw[i] == '\\' {
+					i++
+				}
+			}
+		}
+	}
+	return n > 0
 }
 
 // part is one piece of content.

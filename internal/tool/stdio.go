@@ -38,6 +38,7 @@ type lineConn struct {
 	words clip.Tail         // the last lines that were none
 	// printed is told the first of them, once; nil: nobody is.
 	printed func(line string)
+	clean   func(string) string // takes secrets out; nil: there are none
 
 	readAll  chan struct{} // closed when there is nothing more to read
 	readOnce sync.Once
@@ -312,7 +313,7 @@ func (c *lineConn) decode(line []byte) error {
 		return nil
 	case !json.Valid(line):
 		if line[0] == '{' {
-			return fmt.Errorf("it wrote a line to stdout that is not JSON, or is nested more than 10,000 deep: %s", excerpt(line))
+			return fmt.Errorf("it wrote a line to stdout that is not JSON, or is nested more than 10,000 deep: %s", c.excerpt(line))
 		}
 		return c.passOver(line)
 	}
@@ -322,6 +323,9 @@ func (c *lineConn) decode(line []byte) error {
 	}
 	parts := []json.RawMessage{line}
 	if line[0] == '[' { // a batch, as protocol versions before 2025-06-18 have them
+		if !areObjects(line, maxBatch) {
+			return c.passOver(line)
+		}
 		if err := json.Unmarshal(line, &parts); err != nil {
 			return err
 		}
@@ -332,16 +336,19 @@ func (c *lineConn) decode(line []byte) error {
 	for _, part := range parts {
 		msg, err := jsonrpc.DecodeMessage(part)
 		if err != nil {
-			return fmt.Errorf("it wrote a line to stdout that is no JSON-RPC message: %s", excerpt(line))
+			return fmt.Errorf("it wrote a line to stdout that is no JSON-RPC message: %s", c.excerpt(line))
 		}
 		if resp, ok := msg.(*jsonrpc.Response); ok && resp.Result == nil && resp.Error == nil {
-			return fmt.Errorf("it answered with neither a result nor an error: %s", excerpt(line))
+			return fmt.Errorf("it answered with neither a result nor an error: %s", c.excerpt(line))
 		}
 		c.queue = append(c.queue, msg)
 	}
 	c.idle = 0
 	return nil
 }
+
+// maxBatch is how many messages a batch may have.
+const maxBatch = 1000
 
 // isMessage says whether JSON means to be a message of JSON-RPC, and not, say, a line of a log.
 func isMessage(part json.RawMessage) bool {
@@ -357,10 +364,10 @@ const mostIdle = 1 << 20
 // passOver keeps a line that is no message for whoever asks.
 func (c *lineConn) passOver(line []byte) error {
 	if c.idle += len(line) + 1; c.idle > mostIdle {
-		return fmt.Errorf("it wrote more than %s to stdout that is no message: %s", megabytes(mostIdle), excerpt(line))
+		return fmt.Errorf("it wrote more than %s to stdout that is no message: %s", megabytes(mostIdle), c.excerpt(line))
 	}
 	if c.printed != nil {
-		c.printed(excerpt(line))
+		c.printed(c.excerpt(line))
 		c.printed = nil
 	}
 	_, _ = c.words.Write(line[:min(len(line), clip.Kept)])
@@ -622,12 +629,17 @@ func (c *lineConn) dropped(edges []byte, why error) jsonrpc.Message {
 	return &jsonrpc.Response{ID: id, Error: why}
 }
 
-// excerpt is the beginning of a line, quoted.
-func excerpt(line []byte) string {
-	if len(line) > 120 {
-		return strconv.Quote(string(line[:120])) + "..."
+// excerpt is the beginning of a line, quoted. Secrets are taken out before it is cut: of one that is cut nobody sees what it was.
+func (c *lineConn) excerpt(line []byte) string {
+	const shown, read = 120, 64 << 10
+	text := string(line[:min(len(line), read)])
+	if c.clean != nil {
+		text = c.clean(text)
 	}
-	return strconv.Quote(string(line))
+	if len(text) > shown {
+		return strconv.Quote(text[:shown]) + "..."
+	}
+	return strconv.Quote(text)
 }
 
 func megabytes(n int64) string {

@@ -22,6 +22,35 @@ import (
 // canonical form for the journal, and as they go to a server, with what the garbage collector has not taken back.
 const ArgsCopies = 4
 
+// Copies is how often the kernel has the arguments of a call at the moment when it reads them: a list of short items takes many times
+// its length, which is far from ArgsCopies for all else.
+func Copies(args []byte) int {
+	if len(args) < BigPayload {
+		return ArgsCopies
+	}
+	return ArgsCopies + (itemCost*items(args)+len(args)-1)/len(args)
+}
+
+// itemCost is what an item of JSON takes when it is read, in bytes, with what the growth of its list leaves behind.
+const itemCost = 48
+
+// items is about how many items there are in JSON: the commas outside of its texts.
+func items(raw []byte) (n int) {
+	for i := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case ',':
+			n++
+		case '"':
+			for i++; i < len(raw) && raw[i] != '"'; i++ {
+				if raw[i] == '\\' {
+					i++
+				}
+			}
+		}
+	}
+	return n
+}
+
 // BigPayload is the size from which what is kept is held against the memory limit of one program and its tree: smaller ones are
 // bounded by their number, and by what all programs may have together.
 const BigPayload = 64 << 10

@@ -44,12 +44,15 @@ func New(defaults agentkernel.Limits, total *room.Total) *Interner {
 // journal's queue.
 const copies = 3
 
+// argCost is what an argument takes beside its text.
+const argCost = 16
+
 // size is about how many bytes the kernel keeps for a Spec; 0: so few that the number of processes bounds them. Modules are those of a
 // parent, or of all processes from one client.
 func size(s *agentkernel.Spec) int64 {
 	n := len(s.Program.Source)
 	for _, arg := range s.Program.Args {
-		n += len(arg)
+		n += len(arg) + argCost
 	}
 	if n < room.BigPayload {
 		return 0

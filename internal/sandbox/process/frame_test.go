@@ -83,6 +83,12 @@ func TestBadMessages(t *testing.T) {
 			t.Errorf("%.60s: %+v", text, m)
 		}
 	}
+	for kind, want := range map[string]int{"call": 0, "checked": 2} { // only what is found before a program runs is read
+		m, err := decodeMessage([]byte(`{"type":"` + kind + `","id":3,"op":"x","args":{},"missing":[{},{}],"tools":[{},{}],"imports":["",""]}`))
+		if err != nil || len(m.Missing) != want || len(m.Tools) != want || len(m.Imports) != want {
+			t.Errorf("%s: %+v %v", kind, m, err)
+		}
+	}
 	m, err := decodeMessage([]byte(`{"type":"call","id":3,"op":"state.get","args": {"key":"k"} ,"async":true,"more":1}`))
 	if err != nil || m.ID != 3 || m.Op != "state.get" || string(m.Args) != `{"key":"k"}` || !m.Async {
 		t.Errorf("%+v %v", m, err)

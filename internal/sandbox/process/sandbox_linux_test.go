@@ -363,6 +363,16 @@ print("11")
 	}
 }
 
+// An error that nobody caught is told however long it is.
+func TestLongErrors(t *testing.T) {
+	b := sharedBackend(t)
+	r := newRun(t, b, "raise ValueError('begins ' + 'x' * 70_000_000 + ' ends')")
+	turn, err := r.finish()
+	if err != nil || turn.Kind != agentkernel.TurnFail || turn.Err == nil || turn.Err.Exception != "ValueError" || !strings.Contains(turn.Err.Message(), "begins xxx") || len(turn.Err.Message()) > 8<<20 {
+		t.Errorf("%v %+v", err, turn.Kind)
+	}
+}
+
 // Values cross the border in both directions as docs/values.md says: what comes back is what was sent.
 func TestValues(t *testing.T) {
 	b := sharedBackend(t)

@@ -35,7 +35,7 @@ type message struct {
 	Step  int    `json:"step"`
 	Errno int    `json:"errno"`
 
-	verdict // checked
+	verdict `json:"-"` // checked: of a program that runs nothing of this is read
 }
 
 // verdict is what the guest found in a program.
@@ -87,7 +87,11 @@ func decodeMessage(payload []byte) (m message, err error) {
 		if m.Code < 0 || m.Code > 255 {
 			return m, broke("an exit code of %d", m.Code)
 		}
-	case "hello", "wait", "fail", "next", "refused", "checked":
+	case "checked":
+		if err := json.Unmarshal(payload, &m.verdict); err != nil {
+			return m, broke("what was found in the program has no meaning: %v", err)
+		}
+	case "hello", "wait", "fail", "next", "refused":
 	default:
 		return m, broke("a message of unknown type %.40q", m.Type)
 	}

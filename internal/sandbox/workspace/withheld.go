@@ -22,7 +22,7 @@ var actingGroups = []group{
 		".appveyor.yml", ".cirrus.yml", ".cirrus.star", ".forgejo/", ".gitea/", ".teamcity/", ".semaphore/", ".tekton/", ".builds/", ".build.yml", "buildspec*.yml",
 		"cloudbuild*.yaml", "netlify.toml", "vercel.json", ".readthedocs.yaml", ".readthedocs.yml",
 		".zuul.yaml", "zuul.yaml", ".zuul.d/", "zuul.d/", "codemagic.yaml", "bitrise.yml", ".bitrise.yml", "wercker.yml", "render.yaml", ".drone.yaml", ".drone.star", ".drone.jsonnet", ".travis.yaml", "heroku.yml"}},
-	{"the shell runs it when you enter the folder", []string{".envrc", ".env", ".env.*", "mise*.toml", ".mise*.toml", ".mise/", "mise/config*.toml", ".rtx.toml", ".tool-versions", ".autoenv*",
+	{"the shell runs it when you enter the folder", []string{".envrc", ".env", ".env.*", "mise*.toml", ".mise*.toml", ".mise/", "mise/config*.toml", ".rtx.toml", ".tool-versions", ".prototools", "bin/activate-hermit", "bin/hermit", ".autoenv*",
 		".rvmrc", ".envrc.*", ".direnv/", "flake.nix", "devenv.nix", "devbox.json", ".shadowenv.d/", "shell.nix"}},
 	{"the shell or the session runs it", []string{".profile", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".zshrc", ".zshenv", ".zprofile",
 		".zlogin", ".zlogout", ".cshrc", ".tcshrc", ".login", ".kshrc", ".inputrc", ".xprofile", ".xinitrc", ".xsession", ".pam_environment", ".tmux.conf", ".screenrc",

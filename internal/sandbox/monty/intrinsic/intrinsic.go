@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	"agentkernel"
 )
@@ -25,6 +26,10 @@ func Call(name string, args json.RawMessage) (json.RawMessage, error) {
 	if len(args) > maxInput {
 		return nil, raise(name, valueError("the argument of %s is larger than %d bytes", name, maxInput))
 	}
+	if len(args) > largeInput {
+		large.Lock()
+		defer large.Unlock()
+	}
 	list, ok := split(args)
 	if !ok {
 		return nil, raise(name, typeError("the arguments of %s are not a list", name))
@@ -38,6 +43,11 @@ func Call(name string, args json.RawMessage) (json.RawMessage, error) {
 
 // maxInput bounds what one call may be given; results are at most a small multiple of it.
 const maxInput = 64 << 20
+
+// largeInput is from which size on one call is worked out after the other: all copies of it together may take 20 times as much.
+const largeInput = 1 << 20
+
+var large sync.Mutex
 
 // find is the table of intrinsics; nil for an unknown name.
 func find(name string) func(arguments) (json.RawMessage, error) {
