@@ -206,8 +206,8 @@ func usageError(err error, args []string) error {
 		if ours := flagElsewhere[name]; ours != "" && hasFlag(node, ours) {
 			return e.WithHint("it is --%s here: %s --help", ours, node.FullPath())
 		}
-		if of := flagOfSibling(node, name, long); of != "" {
-			return e.WithHint("it is a flag of `%s`; arguments of the program stand behind --", of)
+		if of := flagsOfOther[node.Name][name]; of != "" {
+			return e.WithHint("it is a flag of `agentkernel %s`; arguments of the program stand behind --", of)
 		}
 		if !long { // any letter is as near as any other
 			e = agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "unknown flag -%s", flag)
@@ -237,6 +237,9 @@ var flagElsewhere = map[string]string{
 	"mcp-config": "tools", "mcp": "tools", "allowedTools": "allow", "allowed-tools": "allow",
 	"add-dir": "workspace", "cwd": "workspace", "workdir": "workspace", "network": "allow-host", "mem": "memory", "pids-limit": "pids",
 }
+
+// flagsOfOther are flags that one of two commands that start programs has, and the other has not.
+var flagsOfOther = map[string]map[string]string{"run": {"each": "spawn", "key": "spawn"}, "spawn": {"no-workspace": "run", "quiet": "run", "q": "run"}}
 
 // commandElsewhere has commands of the tools that people come from (Docker, systemd), and what does the same here.
 var commandElsewhere = map[string]string{
@@ -294,20 +297,6 @@ func argumentElsewhere(command, word string) string {
 
 func hasFlag(node *kong.Node, name string) bool {
 	return slices.ContainsFunc(node.Flags, func(f *kong.Flag) bool { return f.Name == name })
-}
-
-// flagOfSibling is the other command that starts programs and has a flag of this name; "": there is none.
-func flagOfSibling(node *kong.Node, name string, long bool) string {
-	other := map[string]string{"run": "spawn", "spawn": "run"}[node.Name]
-	if other == "" || node.Parent == nil {
-		return ""
-	}
-	for _, n := range node.Parent.Children {
-		if n.Name == other && slices.ContainsFunc(n.Flags, func(f *kong.Flag) bool { return long && f.Name == name || !long && string(f.Short) == name }) {
-			return n.FullPath()
-		}
-	}
-	return ""
 }
 
 func flagNames(node *kong.Node) (names []string) {
