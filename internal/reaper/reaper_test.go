@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -333,5 +334,39 @@ func TestLivingKernelIsNotTakenForDead(t *testing.T) {
 	err = awaitKernel(ctx, kernelRecord{PID: p.pid, Start: p.start, Boot: boot()})
 	if agentkernel.CodeOf(err) != agentkernel.CodeConflict {
 		t.Errorf("awaitKernel = %v", err)
+	}
+}
+
+// TestACopyOfALivingKernelsRecords: who copies the data directory of a kernel that runs has its records there, too: it is neither waited
+// for nor ended, nor are its children.
+func TestACopyOfALivingKernelsRecords(t *testing.T) {
+	cmd := exec.Command("cat")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p, _ := look(cmd.Process.Pid)
+	dir := t.TempDir()
+	own := filepath.Join(dir, "old")
+	if err := os.Mkdir(own, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if numberOf(own) == "" || numberOf(own) == numberOf(dir) {
+		t.Fatalf("%q %q", numberOf(own), numberOf(dir))
+	}
+	writeJSON(t, filepath.Join(own, kernelFile), kernelRecord{PID: p.pid, Start: p.start, Boot: boot(), At: numberOf(dir)})
+	child{PID: p.pid, Start: p.start, Session: p.session, Mark: "old/1"}.save(own)
+	if n, err := KillSurvivors(dir); n != 0 || err != nil {
+		t.Errorf("KillSurvivors = %d, %v", n, err)
+	}
+	if _, err := os.Stat(own); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the records are still there: %v", err)
+	}
+	_ = in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the process of the other kernel did not end by itself: %v", err)
 	}
 }

@@ -2,11 +2,13 @@ package reaper
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"agentkernel"
 )
@@ -20,6 +22,30 @@ type kernelRecord struct {
 	PID   int    `json:"pid"`
 	Start int64  `json:"start"` // as in child
 	Boot  string `json:"boot"`  // names the boot and the PID namespace
+	// At is the directory of the records, as the file system numbers it: a copy of it has another number. "": a version before wrote them.
+	At string `json:"at,omitempty"`
+}
+
+// numberOf is how the file system numbers a directory; "": that cannot be told.
+func numberOf(dir string) string {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return ""
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("%d:%d", st.Dev, st.Ino)
+}
+
+// lives says whether the kernel still runs.
+func (k *kernelRecord) lives() bool {
+	if k.PID <= 1 || k.PID == os.Getpid() || k.Boot != boot() {
+		return false
+	}
+	p, ok := look(k.PID)
+	return ok && p.start == k.Start && !p.dead
 }
 
 // child is one started command. Its process group has its PID as number.
@@ -61,7 +87,7 @@ func (c child) save(dir string) {
 func (c child) forget(dir string) { _ = os.Remove(c.file(dir)) }
 
 func writeKernel(dir string) error {
-	rec := kernelRecord{PID: os.Getpid(), Boot: boot()}
+	rec := kernelRecord{PID: os.Getpid(), Boot: boot(), At: numberOf(dir)}
 	if p, ok := look(rec.PID); ok {
 		rec.Start = p.start
 	}

@@ -43,6 +43,9 @@ func killIncarnation(ctx context.Context, dir, owner string) (int, error) {
 	if err != nil {
 		return 0, agentkernel.Errorf(agentkernel.CodeStorage, op, "records of kernel %s cannot be read: %w", owner, err)
 	}
+	if kernel.At != "" && kernel.At != numberOf(dir) && kernel.lives() { // somebody has copied the data directory of a kernel that runs
+		return 0, removeRecords(dir)
+	}
 	if err := awaitKernel(ctx, kernel); err != nil {
 		return 0, err
 	}
@@ -58,11 +61,8 @@ func killIncarnation(ctx context.Context, dir, owner string) (int, error) {
 
 // awaitKernel waits for a killed kernel to be gone for good: the lock is free a moment before that.
 func awaitKernel(ctx context.Context, k kernelRecord) error {
-	if k.PID <= 1 || k.PID == os.Getpid() || k.Boot != boot() {
-		return nil
-	}
-	p, ok := look(k.PID)
-	if !ok || p.start != k.Start || p.dead {
+	p, _ := look(k.PID)
+	if !k.lives() {
 		return nil
 	}
 	if err := awaitGone(ctx, p); err != nil {
