@@ -67,8 +67,7 @@ func scaleFloat(z *big.Int, f float64) {
 		z.Lsh(z, uint(shift))
 		return
 	}
-	// a subnormal: the low bits are zero
-	z.Quo(z, new(big.Int).Lsh(big.NewInt(1), uint(-shift)))
+	z.Rsh(z, uint(-shift)) // a subnormal: the low bits are zero
 }
 
 // ratio gives num / (den * 2^bits).
