@@ -318,20 +318,30 @@ func parent(t *testing.T) child {
 	return child{PID: p.pid, Start: p.start, Session: p.session, Mark: "old/1"}
 }
 
-func TestLivingKernelIsNotTakenForDead(t *testing.T) {
+// alive starts a process that nobody here may end. done ends it, and says how it ended.
+func alive(t *testing.T) (p proc, done func() error) {
+	t.Helper()
 	cmd := exec.Command("cat")
 	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	p, _ = look(cmd.Process.Pid)
+	return p, func() error {
+		_ = in.Close()
+		return cmd.Wait()
 	}
-	defer func() { _ = in.Close(); _ = cmd.Wait() }()
-	p, _ := look(cmd.Process.Pid)
+}
+
+func TestLivingKernelIsNotTakenForDead(t *testing.T) {
+	p, done := alive(t)
+	defer func() { _ = done() }()
 	ctx, cancel := contextWithin(t, 20*time.Millisecond)
 	defer cancel()
-	err = awaitKernel(ctx, kernelRecord{PID: p.pid, Start: p.start, Boot: boot()})
+	err := awaitKernel(ctx, kernelRecord{PID: p.pid, Start: p.start, Boot: boot()})
 	if agentkernel.CodeOf(err) != agentkernel.CodeConflict {
 		t.Errorf("awaitKernel = %v", err)
 	}
@@ -340,15 +350,7 @@ func TestLivingKernelIsNotTakenForDead(t *testing.T) {
 // TestACopyOfALivingKernelsRecords: who copies the data directory of a kernel that runs has its records there, too: it is neither waited
 // for nor ended, nor are its children.
 func TestACopyOfALivingKernelsRecords(t *testing.T) {
-	cmd := exec.Command("cat")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p, _ := look(cmd.Process.Pid)
+	p, done := alive(t)
 	dir := t.TempDir()
 	own := filepath.Join(dir, "old")
 	if err := os.Mkdir(own, 0o700); err != nil {
@@ -365,8 +367,7 @@ func TestACopyOfALivingKernelsRecords(t *testing.T) {
 	if _, err := os.Stat(own); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the records are still there: %v", err)
 	}
-	_ = in.Close()
-	if err := cmd.Wait(); err != nil {
+	if err := done(); err != nil {
 		t.Errorf("the process of the other kernel did not end by itself: %v", err)
 	}
 }
