@@ -30,6 +30,7 @@ func TestListsOfNothing(t *testing.T) {
 			}
 		})
 		c := &lineConn{}
+		used = max(used, allocated(func() { _ = c.decode([]byte(`{"jsonrpc":"2.0","id":` + list + `,"result":{}}`)) }))
 		used = max(used, allocated(func() { _ = c.decode([]byte(list)) }))
 		if len(c.queue) > 0 || used > 12*uint64(len(list)) {
 			t.Errorf("%s: %d messages, and %d bytes for %d", name, len(c.queue), used, len(list))

@@ -334,7 +334,14 @@ func (c *lineConn) decode(line []byte) error {
 		return c.passOver(line)
 	}
 	for _, part := range parts {
-		msg, err := jsonrpc.DecodeMessage(part)
+		var id struct {
+			ID messageID `json:"id"`
+		}
+		err := json.Unmarshal(part, &id)
+		var msg jsonrpc.Message
+		if err == nil {
+			msg, err = jsonrpc.DecodeMessage(part)
+		}
 		if err != nil {
 			return fmt.Errorf("it wrote a line to stdout that is no JSON-RPC message: %s", c.excerpt(line))
 		}
@@ -356,6 +363,17 @@ func isMessage(part json.RawMessage) bool {
 		Version json.RawMessage `json:"jsonrpc"`
 	}
 	return part[0] == '{' && json.Unmarshal(part, &m) == nil && m.Version != nil
+}
+
+// messageID is the id of a message: a text, a number or null. A list would be read whole, and takes many times its length.
+type messageID struct{ value any }
+
+func (id *messageID) UnmarshalJSON(raw []byte) error {
+	const most = 1 << 10
+	if len(raw) > most || raw[0] == '[' || raw[0] == '{' {
+		return errors.New("an id is a text or a number")
+	}
+	return json.Unmarshal(raw, &id.value)
 }
 
 // mostIdle is how many bytes a server may write between two messages that are none: a program that only prints is no server.
@@ -380,7 +398,7 @@ func (c *lineConn) passOver(line []byte) error {
 func response(line []byte) jsonrpc.Message {
 	var m struct {
 		Version string          `json:"jsonrpc"`
-		ID      any             `json:"id"`
+		ID      messageID       `json:"id"`
 		Method  json.RawMessage `json:"method"`
 		Result  json.RawMessage `json:"result"`
 		Error   json.RawMessage `json:"error"`
@@ -388,7 +406,7 @@ func response(line []byte) jsonrpc.Message {
 	if json.Unmarshal(line, &m) != nil || m.Version != "2.0" || m.Method != nil || m.Error != nil || m.Result == nil {
 		return nil
 	}
-	id, err := jsonrpc.MakeID(m.ID)
+	id, err := jsonrpc.MakeID(m.ID.value)
 	if err != nil || !id.IsValid() {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -153,17 +154,25 @@ func (inst *instance) listTools(ctx context.Context) ([]wireTool, error) {
 			return nil, inst.callError(ctx, listMethod, o, err)
 		}
 		var page struct {
-			Tools      []wireTool `json:"tools"`
-			NextCursor string     `json:"nextCursor"`
+			Tools      json.RawMessage `json:"tools"`
+			NextCursor string          `json:"nextCursor"`
 		}
 		if size += int64(len(o.result)); size > maxListBytes {
 			return nil, declaresTooMuch(inst.entry, megabytes(maxListBytes)+" of tools")
 		}
-		if err := json.Unmarshal(inst.entry.secrets.result(o.result), &page); err != nil {
+		err = json.Unmarshal(inst.entry.secrets.result(o.result), &page)
+		var tools []wireTool
+		if err == nil && page.Tools != nil {
+			if areObjects(page.Tools, math.MaxInt) && !areObjects(page.Tools, maxTools) { // a tool takes much more than {}
+				return nil, declaresTooMuch(inst.entry, fmt.Sprintf("%d tools", maxTools))
+			}
+			err = json.Unmarshal(page.Tools, &tools)
+		}
+		if err != nil {
 			return nil, agentkernel.Errorf(agentkernel.CodeUnavailable, "tool.list",
 				"server %q answered tools/list with something that is no list of tools", inst.entry.name)
 		}
-		all = append(all, page.Tools...)
+		all = append(all, tools...)
 		cursor = page.NextCursor
 		if len(all) > maxTools {
 			return nil, declaresTooMuch(inst.entry, fmt.Sprintf("%d tools", maxTools))
