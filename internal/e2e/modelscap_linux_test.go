@@ -119,7 +119,7 @@ for i in range(3):
 `)
 	s.Budget.Turns, s.OnBudget = 2, agentkernel.BudgetRaise
 	o, err := tryRun(t.Context(), k, s)
-	if err != nil || o.stdout != "True\nTrue\nlimit_exceeded: the call costs 1 turn, and the budget of process 1 is 2 turns: spent 2 turns (for whoever runs agentkernel: agentkernel budget add 1 --turns 1)\n" {
+	if err != nil || o.stdout != "True\nTrue\nlimit_exceeded: the call costs 1 turn, and the budget of process 1 is 2 turns: spent 2 turns (for whoever runs agentkernel: agentkernel budget add 1 --turns 1 while it lives; when it has ended, agentkernel rerun 1 --budget-turns 3 goes on from what it did)\n" {
 		t.Errorf("%q %v", o.stdout, err)
 	}
 	b, err := k.Budget(t.Context(), o.Process.PID)
