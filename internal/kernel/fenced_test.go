@@ -155,6 +155,7 @@ func TestATreeIsFencedBeforeTheKernelKnows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait() // else its first call may be what is refused, before anybody waits
 		store.Fence(p.PID, 2)
 		if _, err := r.Wait(t.Context(), p.PID); agentkernel.CodeOf(err) != agentkernel.CodeFenced {
 			t.Errorf("who waited was told %v", err)
