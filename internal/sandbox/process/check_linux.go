@@ -92,10 +92,11 @@ func (b *Backend) look(ctx context.Context, python Interpreter, p agentkernel.Pr
 		case err != nil:
 			return nil, c.failed(err)
 		case m.Type == "checked":
-			if len(m.Compiled) > maxCompiled {
-				m.Compiled = ""
+			v, err := decodeVerdict(payload)
+			if err != nil {
+				return nil, c.failed(err)
 			}
-			return &m.verdict, nil
+			return v, nil
 		case m.Type == "hello":
 		default:
 			return nil, c.failed(broke("%s in place of checked", m.Type))
@@ -114,9 +115,6 @@ func nameOf(p agentkernel.Program) string {
 
 // keptPrograms is how many verdicts are kept: the same few programs are started again and again.
 const keptPrograms = 256
-
-// maxCompiled is the longest code that is kept with a verdict; the guest sends none that is longer.
-const maxCompiled = 512 << 10
 
 type programKey [sha256.Size]byte
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -83,10 +84,18 @@ func TestBadMessages(t *testing.T) {
 			t.Errorf("%.60s: %+v", text, m)
 		}
 	}
-	for kind, want := range map[string]int{"call": 0, "checked": 2} { // only what is found before a program runs is read
-		m, err := decodeMessage([]byte(`{"type":"` + kind + `","id":3,"op":"x","args":{},"missing":[{},{}],"tools":[{},{}],"imports":["",""]}`))
-		if err != nil || len(m.Missing) != want || len(m.Tools) != want || len(m.Imports) != want {
-			t.Errorf("%s: %+v %v", kind, m, err)
+	const list = 100_000
+	for _, kind := range []string{"call", "checked"} { // only what is found before a program runs is read as lists, whatever a running one says
+		text := []byte(`{"type":"` + kind + `","id":3,"op":"x","args":{},"missing":[{}` + strings.Repeat(",{}", list) + `],"tools":[{},{}],"imports":["",""]}`)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := decodeMessage(text)
+		runtime.ReadMemStats(&after)
+		if used := after.TotalAlloc - before.TotalAlloc; err != nil || used > uint64(len(text)) {
+			t.Errorf("%s: %d bytes for %d, %v", kind, used, len(text), err)
+		}
+		if v, err := decodeVerdict(text); err != nil || len(v.Missing) != list+1 || len(v.Tools) != 2 || len(v.Imports) != 2 {
+			t.Errorf("%+v %v", v, err)
 		}
 	}
 	m, err := decodeMessage([]byte(`{"type":"call","id":3,"op":"state.get","args": {"key":"k"} ,"async":true,"more":1}`))

@@ -34,11 +34,10 @@ type message struct {
 	List  string `json:"list"` // refused
 	Step  int    `json:"step"`
 	Errno int    `json:"errno"`
-
-	verdict `json:"-"` // checked: of a program that runs nothing of this is read
 }
 
-// verdict is what the guest found in a program.
+// verdict is what the guest found in a program, in a message of the type checked. Of a program that runs nobody reads one: it may send what
+// it likes, and lists take many times their length.
 type verdict struct {
 	Tools    []agentkernel.ToolRef `json:"tools"`
 	Skills   []string              `json:"skills"`
@@ -87,15 +86,26 @@ func decodeMessage(payload []byte) (m message, err error) {
 		if m.Code < 0 || m.Code > 255 {
 			return m, broke("an exit code of %d", m.Code)
 		}
-	case "checked":
-		if err := json.Unmarshal(payload, &m.verdict); err != nil {
-			return m, broke("what was found in the program has no meaning: %v", err)
-		}
-	case "hello", "wait", "fail", "next", "refused":
+	case "hello", "wait", "fail", "next", "refused", "checked":
 	default:
 		return m, broke("a message of unknown type %.40q", m.Type)
 	}
 	return m, nil
+}
+
+// maxCompiled is the longest code that is kept with a verdict; the guest sends none that is longer.
+const maxCompiled = 512 << 10
+
+// decodeVerdict reads the rest of a message of the type checked.
+func decodeVerdict(payload []byte) (*verdict, error) {
+	v := new(verdict)
+	if err := json.Unmarshal(payload, v); err != nil {
+		return nil, broke("what was found in the program has no meaning: %v", err)
+	}
+	if len(v.Compiled) > maxCompiled {
+		v.Compiled = ""
+	}
+	return v, nil
 }
 
 func notInOp(r rune) bool { return r <= ' ' || r > '~' }
