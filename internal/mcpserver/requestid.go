@@ -9,6 +9,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"agentkernel/internal/strictjson"
 )
 
 // The SDK does not tell a handler the id of its request. Over HTTP a request may arrive twice, sent again by what lies between
@@ -24,23 +26,11 @@ func requestID(extra *mcp.RequestExtra) string {
 	return extra.Header.Get(requestIDHeader)
 }
 
+// isList says whether a body begins as a list.
+func isList(body []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) }
+
 // maxBatch is how many messages a batch may have: clients of protocol versions before 2025-06-18 send some.
 const maxBatch = 100
-
-// tooManyInBatch says whether a body is a list that is no batch: read as one, a list of numbers takes forty times its length.
-func tooManyInBatch(body []byte) bool {
-	dec := json.NewDecoder(bytes.NewReader(body))
-	if t, err := dec.Token(); err != nil || t != json.Delim('[') {
-		return false
-	}
-	for n := 0; dec.More(); n++ {
-		var item json.RawMessage
-		if n == maxBatch || dec.Decode(&item) != nil || item[0] != '{' {
-			return true
-		}
-	}
-	return false
-}
 
 // withRequestID notes the id of a request over HTTP. No client can set it otherwise. The body counts until it is served, and the
 // end of the server waits for the answer of a call.
@@ -65,7 +55,7 @@ func (h *server) withRequestID(held *bodies, next http.Handler) http.Handler {
 			refuseBody(w, err)
 			return
 		}
-		if tooManyInBatch(body) {
+		if isList(body) && json.Valid(body) && !strictjson.AreObjects(body, maxBatch) { // read as a batch, a list of numbers takes forty times its length
 			http.Error(w, fmt.Sprintf("a batch has at most %d messages, each of them an object", maxBatch), http.StatusBadRequest)
 			return
 		}

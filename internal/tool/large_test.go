@@ -38,17 +38,6 @@ func TestListsOfNothing(t *testing.T) {
 	}
 }
 
-func TestAreObjects(t *testing.T) {
-	for text, want := range map[string]bool{
-		`[]`: true, ` [ ] `: true, `[{}]`: true, `[{"a":[1,"]{,\\\"",{}]} , {"b":","}]`: true, `[{},{},{}]`: true, `[{},{},{},{}]`: false, `[1]`: false, `[{},1]`: false, `[[{}]]`: false,
-		`{}`: false, `{"a":[{}]}`: false, `1`: false, `"[{}]"`: false, `[{},"x"]`: false, `null`: false,
-	} {
-		if got := areObjects([]byte(text), 3); got != want {
-			t.Errorf("%s: %v", text, got)
-		}
-	}
-}
-
 // TestExcerptsWithoutSecrets: what is shown of a line is cut after secrets were taken out of it.
 func TestExcerptsWithoutSecrets(t *testing.T) {
 	const secret = "Tr0ub4dor-horse-staple-0123456789-ABCD"

@@ -29,48 +29,10 @@ const maxContent = 100_000
 type contents []json.RawMessage
 
 func (c *contents) UnmarshalJSON(raw []byte) error {
-	if string(raw) != "null" && !areObjects(raw, maxContent) {
+	if string(raw) != "null" && !strictjson.AreObjects(raw, maxContent) {
 		return fmt.Errorf("the content is no list of at most %d objects", maxContent)
 	}
 	return json.Unmarshal(raw, (*[]json.RawMessage)(c))
-}
-
-// areObjects says whether valid JSON is a list of at most so many objects. It takes no memory.
-func areObjects(raw []byte, most int) bool {
-	depth, n := 0, 0
-	begins := false // an item does here
-	for i := 0; i < len(raw); i++ {
-		c := raw[i]
-		switch {
-		case c == ' ' || c == '\t' || c == '\n' || c == '\r':
-			continue
-		case begins && c == ']' && n == 0:
-			return true
-		case begins && (c != '{' || n == most):
-			return false
-		case begins:
-			begins, n = false, n+1
-		}
-		switch c {
-		case '[', '{':
-			if depth++; depth == 1 {
-				if begins = c == '['; !begins {
-					return false
-				}
-			}
-		case ']', '}':
-			depth--
-		case ',':
-			begins = depth == 1
-		case '"':
-			for i++; i < len(raw) && raw[i] != '"'; i++ {
-				if raw[i] == '\\' {
-					i++
-				}
-			}
-		}
-	}
-	return n > 0
 }
 
 // part is one piece of content.

@@ -20,6 +20,7 @@ import (
 	"agentkernel/internal/clip"
 	"agentkernel/internal/incoming"
 	"agentkernel/internal/lazy"
+	"agentkernel/internal/strictjson"
 )
 
 // lineConn speaks newline-delimited JSON-RPC with a process. It is used instead of the SDK's transport
@@ -323,7 +324,7 @@ func (c *lineConn) decode(line []byte) error {
 	}
 	parts := []json.RawMessage{line}
 	if line[0] == '[' { // a batch, as protocol versions before 2025-06-18 have them
-		if !areObjects(line, maxBatch) {
+		if !strictjson.AreObjects(line, maxBatch) {
 			return c.passOver(line)
 		}
 		if err := json.Unmarshal(line, &parts); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/clip"
+	"agentkernel/internal/strictjson"
 )
 
 // Bounds of what one server may declare in all: the kernel holds it many times over, as texts, trees and compiled schemas.
@@ -163,7 +164,7 @@ func (inst *instance) listTools(ctx context.Context) ([]wireTool, error) {
 		err = json.Unmarshal(inst.entry.secrets.result(o.result), &page)
 		var tools []wireTool
 		if err == nil && page.Tools != nil {
-			if areObjects(page.Tools, math.MaxInt) && !areObjects(page.Tools, maxTools) { // a tool takes much more than {}
+			if strictjson.AreObjects(page.Tools, math.MaxInt) && !strictjson.AreObjects(page.Tools, maxTools) { // a tool takes much more than {}
 				return nil, declaresTooMuch(inst.entry, fmt.Sprintf("%d tools", maxTools))
 			}
 			err = json.Unmarshal(page.Tools, &tools)
