@@ -97,6 +97,9 @@ func encodeParts(r *Recording) ([]part, error) {
 		if err != nil {
 			return nil, err
 		}
+		if parts[i].name != partState && len(data) > maxSpec { // no import would take it
+			return nil, tooLarge("the part "+parts[i].name+" of the recording would be too large", maxSpec)
+		}
 		parts[i].data = data
 		size += len(data)
 	}

@@ -334,6 +334,18 @@ func TestBombs(t *testing.T) {
 	}
 }
 
+// TestLargeSpecs: what no import would take is not exported.
+func TestLargeSpecs(t *testing.T) {
+	r := sample()
+	r.Spec.Program.Modules = map[string]string{}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		r.Spec.Program.Modules[name] = strings.Repeat("#", agentkernel.MaxSource)
+	}
+	if _, err := Encode(r); agentkernel.CodeOf(err) != agentkernel.CodeLimit || !strings.Contains(err.Error(), "spec.json") {
+		t.Error(err)
+	}
+}
+
 func TestTooLargeToExport(t *testing.T) {
 	r := sample()
 	big := json.RawMessage(`"` + strings.Repeat("x", 100<<20) + `"`)
