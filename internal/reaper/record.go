@@ -39,13 +39,13 @@ func numberOf(dir string) string {
 	return fmt.Sprintf("%d:%d", st.Dev, st.Ino)
 }
 
-// lives says whether the kernel still runs.
-func (k *kernelRecord) lives() bool {
+// process is the kernel's, if it still runs.
+func (k *kernelRecord) process() (p proc, lives bool) {
 	if k.PID <= 1 || k.PID == os.Getpid() || k.Boot != boot() {
-		return false
+		return p, false
 	}
 	p, ok := look(k.PID)
-	return ok && p.start == k.Start && !p.dead
+	return p, ok && p.start == k.Start && !p.dead
 }
 
 // child is one started command. Its process group has its PID as number.

@@ -43,7 +43,7 @@ func killIncarnation(ctx context.Context, dir, owner string) (int, error) {
 	if err != nil {
 		return 0, agentkernel.Errorf(agentkernel.CodeStorage, op, "records of kernel %s cannot be read: %w", owner, err)
 	}
-	if kernel.At != "" && kernel.At != numberOf(dir) && kernel.lives() { // somebody has copied the data directory of a kernel that runs
+	if _, lives := kernel.process(); lives && kernel.At != "" && kernel.At != numberOf(dir) { // its data directory was copied to here
 		return 0, removeRecords(dir)
 	}
 	if err := awaitKernel(ctx, kernel); err != nil {
@@ -61,8 +61,8 @@ func killIncarnation(ctx context.Context, dir, owner string) (int, error) {
 
 // awaitKernel waits for a killed kernel to be gone for good: the lock is free a moment before that.
 func awaitKernel(ctx context.Context, k kernelRecord) error {
-	p, _ := look(k.PID)
-	if !k.lives() {
+	p, lives := k.process()
+	if !lives {
 		return nil
 	}
 	if err := awaitGone(ctx, p); err != nil {

@@ -90,21 +90,21 @@ const CheckTools = "tool servers"
 // Checks is the table: a new check is one entry.
 func Checks() []Check {
 	return []Check{
-		{"data directory", checkHome, "", false},
-		{"disk space", checkSpace, "", false},
-		{"kernel", checkKernel, "", true},
-		{"database", checkDatabase, "", true},
-		{"stored data", checkStored, "", true},
-		{"storage", checkStorage, "", true},
-		{"leftovers", checkLeftovers, "", true},
-		{"kernel log", checkLog, "log.path", false},
-		{"engine", checkEngine, "engine", false},
-		{"walls of Monty", checkWalls, "engine", false},
-		{"process backend", checkProcess, "python", false},
-		{"node", checkNode, "", false},
-		{CheckTools, checkTools, "tools", false},
-		{"tool search", checkSearch, "embeddings.url", false},
-		{"models", checkModels, "models", false},
+		{Name: "data directory", Run: checkHome},
+		{Name: "disk space", Run: checkSpace},
+		{Name: "kernel", Run: checkKernel, Inside: true},
+		{Name: "database", Run: checkDatabase, Inside: true},
+		{Name: "stored data", Run: checkStored, Inside: true},
+		{Name: "storage", Run: checkStorage, Inside: true},
+		{Name: "leftovers", Run: checkLeftovers, Inside: true},
+		{Name: "kernel log", Run: checkLog, Setting: "log.path"},
+		{Name: "engine", Run: checkEngine, Setting: "engine"},
+		{Name: "walls of Monty", Run: checkWalls, Setting: "engine"},
+		{Name: "process backend", Run: checkProcess, Setting: "python"},
+		{Name: "node", Run: checkNode},
+		{Name: CheckTools, Run: checkTools, Setting: "tools"},
+		{Name: "tool search", Run: checkSearch, Setting: "embeddings.url"},
+		{Name: "models", Run: checkModels, Setting: "models"},
 	}
 }
 
