@@ -287,6 +287,12 @@ func TestHostedOverKernels(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- s.Serve(context.Background(), ln) }()
 		return func() {
+			// The program may have ended with the kernel before: this one may be told to end before it began to serve.
+			if c, err := client.Dial(t.Context(), client.Options{Socket: socket, Version: testVersion}); err != nil {
+				t.Error(err)
+			} else {
+				_ = c.Close()
+			}
 			if err := errors.Join(s.Shutdown(context.Background()), <-ended, k.Close()); err != nil {
 				t.Error(err)
 			}
