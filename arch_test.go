@@ -23,6 +23,7 @@ var rules = []struct {
 	{"internal/journal", []string{"", "internal/quickjson"}},
 	{"internal/quickjson", nil},
 	{"internal/sched", nil},
+	{"internal/places", nil},
 	{"internal/sched/...", []string{"internal/sched"}},
 	{"internal/nearest", nil},
 	{"internal/bytesize", nil},
@@ -57,7 +58,7 @@ var rules = []struct {
 	{"internal/store/sqlite/binding", nil},
 	{"internal/store/sqlite/wal", nil},
 	{"internal/store/...", []string{"", "internal/fastpath", "internal/journal"}},
-	{"internal/tool/...", []string{"internal/clip", "", "internal/incoming", "internal/journal", "internal/jsonc", "internal/lazy", "internal/nearest", "internal/portowner", "internal/reaper", "internal/redact", "internal/regular", "internal/strictjson", "internal/tool/...", "internal/shellword"}},
+	{"internal/tool/...", []string{"internal/clip", "", "internal/incoming", "internal/journal", "internal/jsonc", "internal/lazy", "internal/nearest", "internal/places", "internal/portowner", "internal/reaper", "internal/redact", "internal/regular", "internal/strictjson", "internal/tool/...", "internal/shellword"}},
 	// What speaks to models knows nothing of the kernel, and no provider knows another.
 	{"internal/llm", []string{"", "internal/clip"}},
 	{"internal/llm/control", []string{"internal/llm", "internal/sched/..."}},
@@ -77,7 +78,7 @@ var rules = []struct {
 	{"internal/sys", []string{"", "internal/journal", "internal/strictjson"}},
 	{"internal/sys/families", []string{"", "internal/llm", "internal/sys", "internal/sys/..."}},
 	{"internal/sys/llm", []string{"", "internal/clip", "internal/journal", "internal/llm", "internal/quickjson", "internal/sys"}},
-	{"internal/sys/...", []string{"internal/clip", "", "internal/bytesize", "internal/journal", "internal/nearest", "internal/sys", "internal/shellword"}},
+	{"internal/sys/...", []string{"internal/clip", "", "internal/bytesize", "internal/journal", "internal/nearest", "internal/places", "internal/sys", "internal/shellword"}},
 	{"internal/kernel/history", []string{"", "internal/fastpath", "internal/journal", "internal/kernel/advice"}},
 	{"internal/kernel/advice", nil},
 	{"internal/kernel/room", []string{"internal/bytesize"}},
@@ -106,6 +107,7 @@ var rules = []struct {
 	{"internal/kernel/steps", []string{""}},
 	{"internal/kernel/streams", []string{"", "internal/journal", "internal/kernel/advice", "internal/sys"}},
 	{"internal/kernel/timers", nil},
+	{"internal/kernel/running", []string{""}},
 	{"internal/kernel/trees", []string{"", "internal/kernel/room"}},
 	{"internal/kernel/unresolved", []string{"", "internal/journal", "internal/kernel/advice", "internal/kernel/history"}},
 	{"internal/kernel/verify", []string{"", "internal/kernel/backends", "internal/kernel/history", "internal/kernel/specs"}},
@@ -135,7 +137,7 @@ var rules = []struct {
 	// Of the kernel, commands know what its journals mean, and nothing else.
 	{"cmd/...", []string{"", "client", "embedded", "userland/...", "cmd/...", "internal/api", "internal/api/wire", "internal/asktext", "internal/config", "internal/datadir", "internal/devllm", "internal/journal", "internal/jsonc", "internal/kernel/history", "internal/lazy", "internal/llm/models", "internal/mcpserver", "internal/nearest", "internal/packages", "internal/redact", "internal/regular", "internal/sandbox/process", "internal/sandbox/workspace", "internal/setup", "internal/store/sqlite", "internal/strictjson", "internal/tool", "internal/shellword"}},
 	// The simulator drives the kernel by its public surface, like embedded does; nothing that is shipped imports it.
-	{"internal/sim", []string{"", "internal/journal", "internal/kernel", "internal/llm", "internal/llm/models", "internal/llm/router", "internal/sys", "internal/sys/families", "internal/sys/tool"}},
+	{"internal/sim", []string{"", "internal/journal", "internal/kernel", "internal/llm", "internal/llm/models", "internal/llm/router", "internal/places", "internal/sys", "internal/sys/families", "internal/sys/tool"}},
 	{"internal/gen", []string{"", "internal/config", "internal/mcpserver", "internal/sys/families"}},
 	{"bench/...", []string{"", "bench/...", "client", "embedded", "guest/...", "internal/...", "userland/..."}},
 	{"internal/e2e/...", []string{"", "client", "embedded", "internal/..."}},

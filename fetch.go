@@ -21,6 +21,9 @@ type Fetcher interface {
 	Fetch(ctx context.Context, r FetchRequest) (FetchResponse, error)
 }
 
+// DefaultFetchTimeout is how long a request may take that says nothing of it.
+const DefaultFetchTimeout = 30 * time.Second
+
 // FetchRequest is one request of a program.
 type FetchRequest struct {
 	URL     string
@@ -29,8 +32,7 @@ type FetchRequest struct {
 	Body    []byte
 	// Hosts are the patterns of Spec.AllowHosts.
 	Hosts     []string
-	Namespace string        // requests of one namespace wait for one another, not for those of others
-	Timeout   time.Duration // of everything; 0: 30 s
+	Timeout   time.Duration // of everything; 0: DefaultFetchTimeout
 	MaxBytes  int64         // of the body, decompressed; 0: 10 MiB
 	Redirects int           // at most
 	// Key is sent as Idempotency-Key with methods that are neither safe nor idempotent.

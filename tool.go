@@ -22,6 +22,20 @@ type ToolSource interface {
 	// signature when the arguments do not fit. An error other than CodeTool, CodeAnswerLost, CodeInvalid and
 	// CodeNotFound leaves the outcome unknown unless NotSent is reported in the result.
 	Call(ctx context.Context, c ToolCall) (ToolResult, error)
+	// Turn is for what a call of a server has to wait, which does only so much at once; nil: for nothing.
+	Turn(server string) ToolTurn
+}
+
+// ToolTurn is the place of one call among those that its server does at once.
+type ToolTurn interface {
+	// Ready takes the place if one is free and nobody waits for it.
+	Ready() bool
+	// Wait waits for it, at most as long as the server's calls may take. Errors: CodeTimeout, CodeCanceled; nothing was sent.
+	Wait(ctx context.Context) error
+	// Waiting says why Wait has not returned, in few words; "": it has.
+	Waiting() string
+	// Drop gives the place back, if the call has it.
+	Drop()
 }
 
 // ToolServer is one configured server.
@@ -121,6 +135,7 @@ type ToolCall struct {
 	// session and has another incarnation now answers CodeSessionLost. Empty: any.
 	Expect  string
 	Timeout time.Duration // 0: the server's own
+	HasTurn bool          // the caller has the call's place, see ToolSource.Turn, and gives it back; else Call waits for one
 	// Admit is asked right before the call is sent, with the tool as its server describes it then: it may have started
 	// again since it was asked for its tools. The error is that of the call, which is not sent. Nil: it is sent.
 	Admit func(Tool) error

@@ -99,6 +99,8 @@ func (t *toolbox) Tools(_ context.Context, server string) ([]agentkernel.Tool, e
 }
 
 // Call answers at once.
+func (t *toolbox) Turn(string) agentkernel.ToolTurn { return nil }
+
 func (t *toolbox) Call(ctx context.Context, c agentkernel.ToolCall) (agentkernel.ToolResult, error) {
 	if t.answer == nil {
 		return agentkernel.ToolResult{Value: json.RawMessage("null"), Incarnation: "1"}, nil

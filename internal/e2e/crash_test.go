@@ -32,6 +32,8 @@ func (b *book) Tools(context.Context, string) ([]agentkernel.Tool, error) {
 	}, nil
 }
 
+func (b *book) Turn(string) agentkernel.ToolTurn { return nil }
+
 func (b *book) Call(_ context.Context, c agentkernel.ToolCall) (agentkernel.ToolResult, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

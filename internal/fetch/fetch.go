@@ -15,9 +15,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"agentkernel"
 	"agentkernel/internal/clip"
@@ -26,12 +24,10 @@ import (
 
 // Bounds of a request.
 const (
-	MaxBody        = 64 << 20 // largest max_bytes, and largest body that is sent
-	defaultBody    = 10 << 20
-	maxURL         = 8 << 10
-	defaultTimeout = 30 * time.Second
-	mostRedirects  = 20
-	atOnce         = 64 // requests of one namespace under way; more wait
+	MaxBody       = 64 << 20 // largest max_bytes, and largest body that is sent
+	defaultBody   = 10 << 20
+	maxURL        = 8 << 10
+	mostRedirects = 20
 )
 
 // Config says how to fetch. The zero value works, without secrets.
@@ -64,9 +60,6 @@ type Fetcher struct {
 	public  *http.Transport
 	named   *http.Transport // for private addresses that a user has named
 	keyed   *http.Transport // for the same, with secrets
-
-	mu    sync.Mutex
-	slots map[string]chan struct{} // by namespace
 }
 
 var _ agentkernel.Fetcher = (*Fetcher)(nil)
@@ -85,7 +78,7 @@ func New(cfg Config) (*Fetcher, error) {
 	if cfg.Room == nil {
 		cfg.Room = incoming.New(math.MaxInt64)
 	}
-	f := &Fetcher{cfg: cfg, own: cfg.Own, slots: map[string]chan struct{}{}}
+	f := &Fetcher{cfg: cfg, own: cfg.Own}
 	if err := f.SetSecrets(cfg.Secrets); err != nil {
 		return nil, err
 	}
@@ -193,39 +186,17 @@ func (f *Fetcher) Fetch(ctx context.Context, r agentkernel.FetchRequest) (agentk
 		return settled, err
 	}
 	if r.Timeout == 0 {
-		r.Timeout = defaultTimeout
+		r.Timeout = agentkernel.DefaultFetchTimeout
 	}
 	if r.MaxBytes == 0 {
 		r.MaxBytes = defaultBody
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
-	free, err := f.turn(ctx, r.Namespace)
-	if err != nil {
-		return settled, timedOut(ctx, h, &r, err)
-	}
-	defer free()
 	// What comes back is cleaned of all values that the process may have sent, also behind a redirect that dropped them.
 	red := vals.redactor(f.known(r.Hosts))
 	res, err := f.follow(ctx, h, &r, vals, red)
 	return res, red.failure(err)
-}
-
-// turn waits for one of the namespace's places.
-func (f *Fetcher) turn(ctx context.Context, namespace string) (free func(), err error) {
-	f.mu.Lock()
-	places := f.slots[namespace]
-	if places == nil {
-		places = make(chan struct{}, atOnce)
-		f.slots[namespace] = places
-	}
-	f.mu.Unlock()
-	select {
-	case places <- struct{}{}:
-		return func() { <-places }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
 // hop is one request of a chain of redirects.

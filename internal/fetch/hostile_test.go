@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -196,39 +195,6 @@ func TestTLS(t *testing.T) {
 	plain, plainHost := serve(t, func(http.ResponseWriter, *http.Request) {})
 	want(t, f, get(strings.Replace(plain, "http:", "https:", 1), plainHost), agentkernel.CodeUnavailable, "does not speak TLS")
 	want(t, f, get("http://127.0.0.1:"+port, host), "", "") // Go's server answers that with a 400
-}
-
-// TestCrowd: a namespace whose requests hang does not keep others from theirs, and what waits in vain times out.
-func TestCrowd(t *testing.T) {
-	release := make(chan struct{})
-	arrived := make(chan struct{}, 2*atOnce)
-	url, host := serve(t, func(_ http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/hang" {
-			arrived <- struct{}{}
-			<-release
-		}
-	})
-	f := newFetcher(t, Config{})
-	var hanging sync.WaitGroup
-	for range atOnce {
-		hanging.Go(func() {
-			r := get(url+"/hang", host)
-			r.Namespace = "crowd"
-			if _, err := f.Fetch(t.Context(), r); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	for range atOnce {
-		<-arrived
-	}
-	r := get(url, host)
-	r.Namespace = "other"
-	want(t, f, r, "", "")
-	r.Namespace, r.Timeout = "crowd", 50*time.Millisecond
-	want(t, f, r, agentkernel.CodeTimeout, "within")
-	close(release)
-	hanging.Wait()
 }
 
 // TestNoRoomForBodies: a body counts with its copies, and as large as it is in JSON, until the kernel has what became of it.

@@ -11,6 +11,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/fastpath"
+	"agentkernel/internal/places"
 )
 
 // goBackend is a backend whose programs are Go functions: the source names one. It has all the abilities
@@ -437,6 +438,8 @@ type fakeTools struct {
 	fail  func(call agentkernel.ToolCall) (agentkernel.ToolResult, error)
 	// answer is what fetch gives.
 	answer func(call agentkernel.ToolCall) json.RawMessage
+	// places are how many calls it does at once; nil: any number.
+	places *places.Places
 	keys   []string
 	log    []string // for watchTools
 }
@@ -462,6 +465,14 @@ func (t *fakeTools) Tools(_ context.Context, server string) ([]agentkernel.Tool,
 		out = append(out, agentkernel.Tool{Server: "fake", PythonServer: "fake", Name: n, PythonName: n, Effect: fakeTool[n]})
 	}
 	return out, nil
+}
+
+// Turn is that of a server with so many places.
+func (t *fakeTools) Turn(string) agentkernel.ToolTurn {
+	if t.places == nil {
+		return nil
+	}
+	return t.places.Turn(time.Minute, func(ctx context.Context) error { return ctx.Err() })
 }
 
 func (t *fakeTools) Call(ctx context.Context, c agentkernel.ToolCall) (agentkernel.ToolResult, error) {

@@ -24,10 +24,10 @@ func (k *Kernel) bind(p *process) (*sys.Binding, error) {
 	if b != nil || err != nil {
 		return b, err
 	}
-	ctx, cancel := context.WithTimeout(rc.ctx, bindTimeout)
+	ctx, cancel := context.WithTimeout(rc.Context, bindTimeout)
 	defer cancel()
-	rc.binds.Store(true)
-	defer rc.binds.Store(false)
+	rc.Binds.Store(true)
+	defer rc.Binds.Store(false)
 	b, ref, err := k.cfg.Tools.Bind(ctx, &p.spec.Spec, needs.Tools)
 	if err != nil {
 		return nil, sys.Unbound{Err: sys.AtImport(p.spec.Program.Name, ref, err)}

@@ -32,6 +32,8 @@ func (s *shifty) Tools(ctx context.Context, server string) ([]agentkernel.Tool, 
 	return tools, err
 }
 
+func (s *shifty) Turn(string) agentkernel.ToolTurn { return nil }
+
 func (s *shifty) Call(ctx context.Context, c agentkernel.ToolCall) (agentkernel.ToolResult, error) {
 	tools, err := s.Tools(ctx, c.Server)
 	if err != nil {

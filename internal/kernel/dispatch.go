@@ -19,8 +19,8 @@ import (
 	"agentkernel/internal/sys"
 )
 
-// A new call passes issue, dispatch, issueNew, makeOrWait, admit (or begin), consult, permit, make, goOutside and complete. One of which the
-// journal has the intent alone enters at reissue (replay.go), and goes by readmit, consult and goOutsideAgain.
+// A new call passes issue, dispatch, issueNew, makeOrWait, admit (or begin), consult, permit, make, turn, goOutside and complete. One of which
+// the journal has the intent alone enters at reissue (replay.go), and goes by readmit, consult, turn and goOutsideAgain.
 
 // issue takes a call from the sandbox that the caller drives. False: the process has ended.
 func (k *Kernel) issue(p *process, call agentkernel.Call) bool {
@@ -115,10 +115,8 @@ func (k *Kernel) makeOrWait(p *process, f *inflight, canonical json.RawMessage) 
 
 // admit asks the family of a call what is to become of it, before anything of it is in the journal.
 func (k *Kernel) admit(p *process, f *inflight, canonical json.RawMessage) {
-	k.consult(p, f, canonical, func(err error) {
+	k.consult(p, f, func(err error) {
 		switch {
-		case f.intended(): // it has waited for long
-			k.goOutsideAgain(p, f, err)
 		case err != nil:
 			k.answer(p, f, canonical, outcome{}, err)
 		case f.admission.Ask == nil || k.permit(p, f, canonical):
@@ -129,15 +127,20 @@ func (k *Kernel) admit(p *process, f *inflight, canonical json.RawMessage) {
 
 // readmit makes a call of an earlier life again. Its permission was settled when its intent was journalled.
 func (k *Kernel) readmit(p *process, f *inflight) {
-	then := func(err error) { k.goOutsideAgain(p, f, err) }
 	switch {
 	case k.deferCall(p, f, func() { k.readmit(p, f) }):
 	case f.handler == nil:
-		then(permit.NotHere(f.op))
+		k.goOutsideAgain(p, f, permit.NotHere(f.op))
 	case f.handler.Admit == nil:
-		then(nil)
+		k.goOutsideAgain(p, f, nil)
 	default:
-		k.consult(p, f, nil, then)
+		k.consult(p, f, func(err error) {
+			if err != nil {
+				k.goOutsideAgain(p, f, err)
+				return
+			}
+			k.turn(p, f, nil, func(err error) { k.goOutsideAgain(p, f, err) })
+		})
 	}
 }
 
@@ -154,37 +157,56 @@ func (k *Kernel) goOutsideAgain(p *process, f *inflight, err error) {
 	if goes { // a process that was paused for it, or for another that asks again now, has enough
 		k.resumeIf([]*process{p}, func(p *process) bool { return f.effect == agentkernel.EffectPaid && p.whyPaused().Short != nil })
 		k.goOutside(p, f)
-	} else if f.admission.NotUsed(); err != nil && !k.deferOverBudget(p, f, err, later) {
+	} else if f.admission.Drop(); err != nil && !k.deferOverBudget(p, f, err, later) {
 		k.complete(p, f, outcome{}, err)
 	}
 }
 
-// turnAfter is how long a call waits for its turn before the journal has it, so that its process can be parked.
-const turnAfter = 250 * time.Millisecond
-
-// consult lets the family of a call decide about it, and calls then with its error. What has to look outside is done in a goroutine.
-func (k *Kernel) consult(p *process, f *inflight, canonical json.RawMessage, then func(error)) {
+// consult lets the family of a call decide about it, and calls then with its error.
+func (k *Kernel) consult(p *process, f *inflight, then func(error)) {
 	adm, err := f.handler.Admit(k.call(p, f))
 	p.admitted(f, adm)
 	if err != nil || adm.Later == nil {
 		then(err)
 		return
 	}
-	ctx, cancel := context.WithTimeout(p.context(), adm.Patience(time.Duration(p.spec.InForce.CallWait)))
+	ctx, cancel := context.WithTimeout(p.context(), time.Duration(p.spec.InForce.CallWait))
+	k.lookOutside(ctx, cancel, p, f, then)
+}
+
+// turnAfter is how long a call waits for its turn before the journal has it, so that its process can be parked.
+const turnAfter = 250 * time.Millisecond
+
+// turn calls then, with the call's error, when it is the turn of a call that may be made.
+func (k *Kernel) turn(p *process, f *inflight, canonical json.RawMessage, then func(error)) {
+	adm := f.admission
+	if adm == nil || adm.Turn == nil || adm.Turn.Ready() {
+		then(nil)
+		return
+	}
+	waits := *adm
+	waits.Later = func(ctx context.Context) (sys.Admission, error) {
+		defer k.timers.After(turnAfter, func() { k.queued(p, f, canonical) }).Stop()
+		return *adm, adm.Turn.Wait(ctx)
+	}
+	p.admitted(f, waits)
+	ctx, cancel := context.WithCancel(p.context())
+	k.lookOutside(ctx, cancel, p, f, then)
+}
+
+// lookOutside does what a call does later, in a goroutine, and calls then with its error.
+func (k *Kernel) lookOutside(ctx context.Context, cancel context.CancelFunc, p *process, f *inflight, then func(error)) {
 	p.mu.Lock()
-	gone := f.dropped // the program has begun again meanwhile, and issues it anew
+	look, gone := f.admission.Later, f.dropped // the program has begun again meanwhile, and issues it anew
 	if f.cancel = cancel; !gone {
 		p.inflight.Add(f)
 	}
 	p.mu.Unlock()
 	if gone || !k.external.Go(func() {
 		defer cancel()
-		if adm.Queues {
-			defer k.timers.After(turnAfter, func() { k.queued(p, f, canonical) }).Stop()
-		}
-		adm, err := adm.Later(ctx)
+		adm, err := look(ctx)
 		if p.contextEnded() {
-			adm.NotUsed()
+			adm.Drop()
 			return
 		}
 		p.admitted(f, adm)
@@ -221,23 +243,29 @@ func (p *process) admitted(f *inflight, adm sys.Admission) {
 	}
 }
 
-// make makes a call that may be made: outside, unless the origin has made it.
+// make makes a call that may be made, when it is its turn: outside, unless the origin has made it.
 func (k *Kernel) make(p *process, f *inflight, canonical json.RawMessage) {
-	adm := f.admission // a decision of a human about the call may put another there once it is seen
 	if k.answerDone(p, f, canonical) {
-		adm.NotUsed()
 		return
 	}
-	var waits bool
-	err := k.table.ledger.Within(p.context(), k.books(p), func() (err error) {
-		waits, err = k.intend(p, f, canonical)
-		return err
+	k.turn(p, f, canonical, func(err error) {
+		if f.intended() { // it has waited for long
+			k.goOutsideAgain(p, f, err)
+			return
+		}
+		adm, waits := f.admission, false // a decision of a human about the call may put another there once it is seen
+		if err == nil {
+			err = k.table.ledger.Within(p.context(), k.books(p), func() (err error) {
+				waits, err = k.intend(p, f, canonical)
+				return err
+			})
+		}
+		if waits {
+			k.goOutside(p, f)
+		} else if adm.Drop(); err != nil && !k.deferOverBudget(p, f, err, func() { k.make(p, f, canonical) }) {
+			k.answer(p, f, canonical, outcome{}, err)
+		}
 	})
-	if waits {
-		k.goOutside(p, f)
-	} else if adm.NotUsed(); err != nil && !k.deferOverBudget(p, f, err, func() { k.make(p, f, canonical) }) {
-		k.answer(p, f, canonical, outcome{}, err)
-	}
 }
 
 // spent says which limit on a whole life the call would go beyond; that ends the process.
@@ -384,7 +412,7 @@ func (k *Kernel) answer(p *process, f *inflight, canonical json.RawMessage, out 
 // intend journals the intent of a call whose result comes later, with what the call reserves. False: nobody waits for it any
 // more. The error says that there is too little left for it; then the journal has nothing of it.
 func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) (waits bool, err error) {
-	stopping := f.handler.Outside != nil && k.table.Closed()
+	stopping := f.leaves() && k.table.Closed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state.Terminal() || f.dropped || k.deferCallLocked(p, f, func() { k.begin(p, f, canonical) }) {
@@ -414,7 +442,7 @@ func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) (wai
 // reserve is what a call reserves, and the time of its entry; see budget.Ledger. p.mu is held. The error: too little is left.
 func (k *Kernel) reserve(p *process, f *inflight) (want agentkernel.Amounts, at time.Time, err error) {
 	want, nodes := f.admission.Wants(), k.books(p)
-	if len(nodes) > 0 && f.handler.Outside != nil && want[agentkernel.AmountUnsent] == 0 {
+	if len(nodes) > 0 && f.leaves() && want[agentkernel.AmountUnsent] == 0 {
 		want = want.Plus(k.table.ledger.OfCall(&p.spec.Spec, p.run.running, p.standing.Account.Amounts))
 	}
 	if err := reserve.Refusal(f.op, want, reserve.Grant(k.cfg.Families, &p.spec.Spec), p.standing.Account.Amounts); err != nil {
@@ -424,20 +452,22 @@ func (k *Kernel) reserve(p *process, f *inflight) (want agentkernel.Amounts, at 
 	return want, at, err
 }
 
-// reserveAgain notes that a call which costs each time is made once more, and reserves for it. Others have what they reserved.
+// reserveAgain notes that a call which costs each time is made once more, or that it is the turn of one, and reserves for it. Others have
+// what they reserved.
 // False: nobody waits for it any more, or its process stands still, and later makes it.
 func (k *Kernel) reserveAgain(p *process, f *inflight, later func()) (goes bool, err error) {
 	stopping := k.table.Closed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	unsent := p.standing.Account.Amounts.Unsent(f.id) // from now on it may have been sent
 	switch {
 	case stopping || p.gone(f) || k.deferCallLocked(p, f, later):
 		return false, nil
-	case f.effect != agentkernel.EffectPaid && !f.again && f.admission.Wants()[agentkernel.AmountUSD] == 0:
+	case !unsent && f.effect != agentkernel.EffectPaid && !f.again && f.admission.Wants()[agentkernel.AmountUSD] == 0:
 		return true, nil
 	}
 	want, at, err := k.reserve(p, f)
-	if err == nil && (f.effect == agentkernel.EffectPaid || len(want) > 0) {
+	if err == nil && (unsent || f.effect == agentkernel.EffectPaid || len(want) > 0) {
 		k.append(p, agentkernel.Entry{Kind: agentkernel.EntryRetry, At: at, Call: f.id, Reserve: want})
 		f.ours = true
 	}
@@ -454,7 +484,7 @@ func (k *Kernel) goOutside(p *process, f *inflight) {
 	if gone || !k.external.Go(func() {
 		defer cancel()
 		if err := k.store.Flush(ctx, pos); err != nil {
-			f.admission.NotUsed()
+			f.admission.Drop()
 			k.notStored(p, err)
 			return
 		}
@@ -466,7 +496,7 @@ func (k *Kernel) goOutside(p *process, f *inflight) {
 			out.Done(committed)
 		}
 	}) {
-		f.admission.NotUsed()
+		f.admission.Drop()
 		cancel() // it was interrupted; or the kernel is stopping, and recovery finds the intent
 	}
 }
@@ -483,6 +513,7 @@ func (k *Kernel) outside(ctx context.Context, p *process, f *inflight) (outcome,
 	}
 	p.mu.Unlock()
 	out, err := f.handler.Outside(ctx, c)
+	f.admission.Drop() // it is the turn of the next, whatever the disk does
 	if err == nil {
 		k.table.streams.Open(p.pid, f.id, &out)
 		return outcome{Outcome: out}, nil

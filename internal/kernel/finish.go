@@ -84,7 +84,7 @@ func (p *process) end(k *Kernel, e ending, settled []agentkernel.Entry) agentker
 func (p *process) withUnresolved(err *agentkernel.Error) (*agentkernel.Error, []string) {
 	var calls []string
 	for _, f := range p.inflight {
-		if f.intended() && f.effect == agentkernel.EffectWrite {
+		if p.inDoubt(f) {
 			calls = append(calls, f.label)
 		}
 	}

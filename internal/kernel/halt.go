@@ -87,7 +87,8 @@ func (p *process) laters() (later []func()) {
 }
 
 // deferCall says whether a call has to wait until its process goes on; then later makes it. The caller holds no lock. A pause holds back
-// the replies of a sandbox, which so makes no call; a hosted program is not stopped by it.
+// the replies of a sandbox, which so makes no call; a hosted program is not stopped by it. What somebody has paused sends nothing either that
+// it had issued before; where the kernel has, for one call, the others go on.
 func (k *Kernel) deferCall(p *process, f *inflight, later func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,7 +97,8 @@ func (k *Kernel) deferCall(p *process, f *inflight, later func()) bool {
 
 // deferCallLocked is deferCall; p.mu is held.
 func (k *Kernel) deferCallLocked(p *process, f *inflight, later func()) bool {
-	if p.halted == nil && !(p.paused() && p.spec.Backend == specs.Hosted) || p.gone(f) {
+	held := p.halted != nil || p.paused() && (p.spec.Backend == specs.Hosted || f.leaves() && p.pausing.Wanted())
+	if !held || p.gone(f) {
 		return false
 	}
 	f.later = later

@@ -42,8 +42,16 @@ type inflight struct {
 	later     func()                  // makes the call, which waits until its process goes on; nil: it does not
 }
 
+// leaves says that the call leaves the kernel.
+func (f *inflight) leaves() bool { return f.handler != nil && f.handler.Outside != nil }
+
 // intended says that the journal has the intent of the call.
 func (f *inflight) intended() bool { return f.seq != 0 }
+
+// inDoubt says of a call without a result that it is a write which may have been made; p.mu is held.
+func (p *process) inDoubt(f *inflight) bool {
+	return f.intended() && f.effect == agentkernel.EffectWrite && !p.standing.Account.Amounts.Unsent(f.id)
+}
 
 // arrival is the result of an async call.
 type arrival struct {

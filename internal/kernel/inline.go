@@ -10,6 +10,7 @@ import (
 	"agentkernel/internal/fastpath"
 	"agentkernel/internal/kernel/backends"
 	"agentkernel/internal/kernel/cells"
+	"agentkernel/internal/kernel/running"
 	"agentkernel/internal/kernel/steps"
 	"agentkernel/internal/kernel/watch"
 	"agentkernel/internal/sys"
@@ -29,7 +30,7 @@ type inline struct {
 	since time.Time        // it drives
 	box   fastpath.Sandbox // its program has begun, in a slot that the caller has; nil: not
 	bound *sys.Binding
-	rc    *runContext
+	rc    *running.Context
 
 	mu      sync.Mutex
 	p       *process    // whose program it is; nil until the process has moved in
@@ -93,8 +94,8 @@ func (k *Kernel) beginInline(h *inline, pid agentkernel.PID, s *agentkernel.Spec
 	if box == nil {
 		return
 	}
-	h.box, h.bound, h.rc = box, bound, newRunContext()
-	if begun, err := box.Begin(h.rc.ctx, nil); !begun || err != nil {
+	h.box, h.bound, h.rc = box, bound, running.New()
+	if begun, err := box.Begin(h.rc.Context, nil); !begun || err != nil {
 		_ = box.Close() // whoever drives it next is told what is wrong
 		h.box, h.bound, h.rc = nil, nil, nil
 	}
@@ -106,7 +107,7 @@ func (h *inline) abandon(k *Kernel) {
 		return
 	}
 	_ = h.box.Close()
-	_, _ = h.box.Next(h.rc.ctx, nil) // it says that it was closed
+	_, _ = h.box.Next(h.rc.Context, nil) // it says that it was closed
 	h.box = nil
 	k.queue.Release(nil, nil)
 }

@@ -13,7 +13,7 @@ import (
 
 // interrupted is the answer to a call that a signal interrupts; p.mu is held.
 func (p *process) interrupted(f *inflight) *agentkernel.Error {
-	return inbox.Interrupted(f.op, f.label, f.intended() && f.effect == agentkernel.EffectWrite, p.standing.Account.StopBy, p.standing.Account.Deadline)
+	return inbox.Interrupted(f.op, f.label, p.inDoubt(f), p.standing.Account.StopBy, p.standing.Account.Deadline)
 }
 
 // interruptDue says that the program's next call is answered with an interrupt; p.mu is held.
@@ -51,7 +51,7 @@ func (k *Kernel) interruptWaiting(p *process) {
 func (k *Kernel) interruptedAgain(p *process, f *inflight) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	due := p.interruptDue() && (p.run.backend == nil || f.id == p.run.current) && f.effect != agentkernel.EffectWrite && !p.asksForCell()
+	due := p.interruptDue() && (p.run.backend == nil || f.id == p.run.current) && !p.inDoubt(f) && !p.asksForCell()
 	if due {
 		k.interruptCall(p, f)
 	}

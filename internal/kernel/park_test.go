@@ -82,20 +82,25 @@ func (q *queue) family(c *kernel.Config) {
 	c.Families = append(c.Families, sys.Family{Name: "queue", Ops: []sys.Op{{
 		Syscall: agentkernel.Syscall{Name: "queue.up", Guest: "queue.up", Effect: agentkernel.EffectPaid, Capability: "queue", Result: "any"},
 		Admit: func(*sys.Call) (sys.Admission, error) {
-			return sys.Admission{Queues: true, Later: func(ctx context.Context) (sys.Admission, error) {
-				select {
-				case <-time.After(q.wait):
-					return sys.Admission{}, nil
-				case <-ctx.Done():
-					return sys.Admission{}, ctx.Err()
-				}
-			}}, nil
+			return sys.Admission{Turn: q}, nil
 		},
 		Outside: func(context.Context, *sys.Call) (sys.Outcome, error) {
 			q.made.Add(1)
 			return sys.Outcome{Result: sys.Null}, nil
 		},
 	}}})
+}
+
+func (q *queue) Ready() bool { return false }
+func (q *queue) Drop()       {}
+
+func (q *queue) Wait(ctx context.Context) error {
+	select {
+	case <-time.After(q.wait):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func queues(times int) func(p *prog) error {

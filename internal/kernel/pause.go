@@ -29,9 +29,9 @@ func (k *Kernel) arrest(p *process, why history.Pause) {
 	}
 	under := p.pausing
 	if under != nil && !under.ByHand {
-		under = under.under
+		under = under.Under
 	}
-	p.pausing = &pausing{Pause: why, under: under}
+	p.pausing = &history.Pausing{Pause: why, Under: under}
 	if stops {
 		k.suspend(p, true)
 	}
@@ -107,13 +107,13 @@ func (k *Kernel) pauseWith(p *process, with agentkernel.PID, above []agentkernel
 		return false
 	case !p.paused():
 		k.pause(p, with, history.ByHand(with, p.asks()))
-		p.pausing.all = all
+		p.pausing.All = all
 	case p.standing.Pauses.With != 0 && (with == 0 || slices.Contains(above, p.standing.Pauses.With)),
 		with == 0 && p.pausing.EndsByItself():
-		p.pausing = &pausing{Pause: history.ByHand(with, p.asks()), all: all}
+		p.pausing = &history.Pausing{Pause: history.ByHand(with, p.asks()), All: all}
 		k.journalState(p, agentkernel.EntryPaused, with)
 	case with == 0:
-		p.pausing.all = p.pausing.all || all
+		p.pausing.All = p.pausing.All || all
 		return true // it is paused, as was asked for
 	default:
 		return false
@@ -184,7 +184,7 @@ func (k *Kernel) pausedWith(newborn *process) agentkernel.PID {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.paused() || newborn.spec.Detached && !p.pausing.all || !p.pausing.ByHand { // the kernel holds that one alone
+	if !p.paused() || newborn.spec.Detached && !p.pausing.All || !p.pausing.ByHand { // the kernel holds that one alone
 		return 0
 	}
 	return cmp.Or(p.standing.Pauses.With, p.pid)

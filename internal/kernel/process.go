@@ -15,6 +15,7 @@ import (
 	"agentkernel/internal/kernel/numbered"
 	"agentkernel/internal/kernel/progress"
 	"agentkernel/internal/kernel/room"
+	"agentkernel/internal/kernel/running"
 	"agentkernel/internal/kernel/specs"
 	"agentkernel/internal/kernel/steps"
 	"agentkernel/internal/kernel/timers"
@@ -32,7 +33,7 @@ type process struct {
 	mu       sync.Mutex
 	state    agentkernel.State
 	run      *run                     // whoever owns the process may replace it, under mu
-	rc       *runContext              // nil: nothing runs for it
+	rc       *running.Context         // nil: nothing runs for it
 	inflight numbered.List[*inflight] // calls without a result
 	standing history.Standing         // of its journal
 	work     *workingset.Set          // nil until first used
@@ -42,7 +43,7 @@ type process struct {
 	owned      bool // a goroutine drives the sandbox (runs or parks it)
 	imaged     bool // the store may have an image of it
 	recoveries atomic.Int32
-	pausing    *pausing          // nil: it is not paused
+	pausing    *history.Pausing  // nil: it is not paused
 	halted     *agentkernel.Hold // that is over it; nil: there is none. See heed
 	migration  *moves.Session    // a session that moves; nil: it does not
 	ending     *ending           // nil until it ends
@@ -51,13 +52,6 @@ type process struct {
 	parked     *agentkernel.Parked // as its row says; nil: the row says that it is in memory
 	share      room.Share          // of what the kernel holds for all
 	filesFree  chan struct{}       // closed when the process has ended and nothing writes to its files; nil: it has none
-}
-
-// pausing is a pause of a process. all: with what it detaches. under is a pause that somebody wanted before this one, and that outlives it.
-type pausing struct {
-	history.Pause
-	all   bool
-	under *pausing
 }
 
 // paused says that somebody, or the kernel, has paused the process; p.mu is held.
@@ -111,7 +105,7 @@ func (p *process) snapshot() agentkernel.Process {
 	if p.spec.Backend == specs.Hosted && p.run.need == needStart && !p.state.Terminal() {
 		s.WaitsFor = append(s.WaitsFor, agentkernel.ItsHost)
 	}
-	if p.rc != nil && p.rc.binds.Load() && p.state == agentkernel.StateRunning { // it begins when they are there
+	if p.rc != nil && p.rc.Binds.Load() && p.state == agentkernel.StateRunning { // it begins when they are there
 		s.WaitsFor = append(s.WaitsFor, agentkernel.ItsServers)
 	}
 	sort.Strings(s.WaitsFor)

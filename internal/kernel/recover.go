@@ -139,7 +139,7 @@ func (k *Kernel) leave(ctx context.Context, rec agentkernel.ProcessRecord, f fou
 	p := f.p
 	p.mu.Lock()
 	if p.recoveries.Store(int32(rec.Recoveries)); write && !rec.Paused { // else it says already why it stays
-		p.pausing = &pausing{Pause: history.Pause{Note: history.UnreadableNote(p.pid, f.lost)}}
+		p.pausing = &history.Pausing{Pause: history.Pause{Note: history.UnreadableNote(p.pid, f.lost)}}
 		k.journalState(p, agentkernel.EntryPaused, 0)
 		k.table.Leave(k.carries(&rec))
 	}
@@ -217,7 +217,7 @@ func (k *Kernel) takeUp(f found) bool {
 func (k *Kernel) restored(rec agentkernel.ProcessRecord) *process {
 	p := k.newProcess(rec.PID, k.specs.Take(&rec.Spec, k.specs.Data(&rec.Spec)), k.backends.Find(rec.Backend))
 	if p.created = rec.Created; rec.Paused {
-		p.pausing = &pausing{Pause: history.PauseOf(rec.PauseNote)}
+		p.pausing = &history.Pausing{Pause: history.PauseOf(rec.PauseNote)}
 	}
 	p.recoveries.Store(int32(min(rec.Recoveries+1, math.MaxInt32)))
 	p.imaged, p.run.lastWalls, p.run.fingerprint = true, rec.Walls, rec.Fingerprint

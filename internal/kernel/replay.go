@@ -65,14 +65,15 @@ func (k *Kernel) reissue(p *process, f *inflight) {
 		return
 	}
 	p.mu.Lock()
-	paid := f.effect == agentkernel.EffectPaid && p.standing.Account.Amounts.MayBegin(f.id)
+	amounts := p.standing.Account.Amounts
+	begins := amounts.Unsent(f.id) || f.effect == agentkernel.EffectPaid && amounts.MayBegin(f.id)
 	p.mu.Unlock()
 	switch {
 	case f.handler == nil && f.effect.Repeatable():
 		k.complete(p, f, outcome{}, permit.NotHere(f.op))
 	case f.effect == agentkernel.EffectPure:
 		k.beginLater(p, f)
-	case f.effect.Repeatable() || paid:
+	case f.effect.Repeatable() || begins:
 		k.readmit(p, f)
 	default:
 		k.reconsider(p, f)

@@ -139,8 +139,8 @@ func (k *Kernel) unpause(p *process, batch *[]agentkernel.Entry) bool {
 		}
 		return false
 	}
-	if p.paused() && p.pausing.under != nil { // that one ends by hand
-		p.pausing = p.pausing.under
+	if p.paused() && p.pausing.Under != nil { // that one ends by hand
+		p.pausing = p.pausing.Under
 	}
 	if !p.paused() || p.pausing.ByHand {
 		return false
@@ -183,7 +183,7 @@ func (p *process) openInReplay(call int64) bool {
 	}
 	e, ok := p.run.replay.Calls[call]
 	_, answered := p.run.replay.Results[call]
-	return ok && !e.Done && !answered && e.Effect == agentkernel.EffectWrite
+	return ok && !e.Done && !answered && e.Effect == agentkernel.EffectWrite && !p.standing.Account.Amounts.Unsent(call)
 }
 
 // labelOf names a call that is under way, or that the program has still to repeat; p.mu is held.

@@ -89,7 +89,7 @@ func (k *Kernel) abortCell(p *process, err *agentkernel.Error) bool {
 		p.mu.Unlock() // the last: one that had run to its end before does not do so again
 		return false
 	}
-	if open := h.Queue.OpenWrites(); len(open) > 0 { // nobody will tell what became of it
+	if open := h.Queue.OpenWrites(h.Account.Amounts); len(open) > 0 { // nobody will tell what became of it
 		why = cells.InDoubt(k.label(&open[0]), why)
 	}
 	box, f := k.takeBack(p, cell, why)

@@ -228,7 +228,7 @@ func (k *Kernel) killFor(p *process, cause *agentkernel.Error) {
 		// The goroutine that drives it owns the sandbox; it ends the process when Next fails.
 		if p.state == agentkernel.StateRunning {
 			if p.migration != nil && p.cause() != nil && !moves.EndsAnywhere(p.cause()) {
-				p.rc.cause = nil // a session that goes back because of it would outlive this one
+				p.rc.Forget() // a session that goes back because of it would outlive this one
 			}
 			p.endRun(cause)
 			p.mu.Unlock()

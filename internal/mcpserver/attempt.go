@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -167,7 +168,11 @@ func (c *call) leftWrite(ctx context.Context, a *attempt, pid agentkernel.PID) b
 		case e.Kind == agentkernel.EntryCall && e.Op == "proc.next":
 			asks[e.Call] = true
 		case e.Kind == agentkernel.EntryCall && ours && e.Effect == agentkernel.EffectWrite && !e.Done:
-			open[e.Call] = true
+			open[e.Call] = e.Reserve[agentkernel.AmountUnsent] == 0
+		case e.Kind == agentkernel.EntryRetry:
+			if _, is := open[e.Call]; is { // it has had its turn
+				open[e.Call] = true
+			}
 		case e.Kind == agentkernel.EntryResult && asks[e.Call]:
 			var next agentkernel.NextCell
 			ours = json.Unmarshal(e.Data, &next) == nil && next.Cell.Key == a.key
@@ -175,7 +180,7 @@ func (c *call) leftWrite(ctx context.Context, a *attempt, pid agentkernel.PID) b
 			delete(open, e.Call)
 		}
 	}
-	return len(open) > 0
+	return slices.Contains(slices.Collect(maps.Values(open)), true)
 }
 
 // sameCall is what a client is told whose kernel went away.

@@ -48,7 +48,7 @@ func (w *World) arrives(c agentkernel.ToolCall) {
 	w.report.Calls++
 	w.mu.Unlock()
 	if !w.disk.intended(pid, call) {
-		w.failf("call %d of process %d goes out, and its intent is not durable", call, pid)
+		w.failf("call %d of process %d goes out, and its intent is not durable, or says that it waits for its turn", call, pid)
 	}
 }
 

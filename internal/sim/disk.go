@@ -194,7 +194,7 @@ func (d *disk) intended(pid agentkernel.PID, call int64) bool {
 	if l == nil || l.calls[call] == nil {
 		return false
 	}
-	return l.calls[call].seq <= d.settled[pid]
+	return l.calls[call].seq <= d.settled[pid] && !l.calls[call].unsent
 }
 
 // durableTo is the last durable entry of a process.

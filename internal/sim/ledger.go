@@ -112,7 +112,9 @@ func (l *ledger) add(e *agentkernel.Entry) error {
 	case agentkernel.EntryPaused:
 		l.paused, l.pausedAt, l.signalled = true, e.At, false
 		if c := l.calls[e.Call]; c != nil {
-			c.asked = true
+			if c.asked = true; c.unsent {
+				return fmt.Errorf("somebody is asked whether call %d happened, which waits for its turn", e.Call)
+			}
 		}
 	case agentkernel.EntryResolve, agentkernel.EntryRetry:
 		return l.decide(e)
@@ -218,6 +220,8 @@ func (l *ledger) result(e *agentkernel.Entry) error {
 		return fmt.Errorf("call %d has a result and no intent", e.Call)
 	case c.resultSeq != 0:
 		return fmt.Errorf("call %d has a second result", e.Call)
+	case c.unsent && e.Err != nil && e.Err.Code == agentkernel.CodeOutcomeUnknown:
+		return fmt.Errorf("call %d is said to have happened, perhaps, and waits for its turn", e.Call)
 	}
 	l.open--
 	c.asked = false

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/places"
 	"agentkernel/internal/sys"
 	"agentkernel/internal/sys/tool"
 )
@@ -85,12 +87,21 @@ func keyOf(pid agentkernel.PID, call int64) string {
 type source struct {
 	w          *World
 	generation int
+	places     *places.Places
 }
+
+// atOnce is how many calls the server does at once.
+const atOnce = 3
 
 var _ agentkernel.ToolSource = (*source)(nil)
 
 func (s *source) Servers(context.Context) ([]agentkernel.ToolServer, error) {
 	return []agentkernel.ToolServer{{Name: serverName, PythonName: serverName}}, nil
+}
+
+// Turn is that of the server; see gatedTurn.
+func (s *source) Turn(string) agentkernel.ToolTurn {
+	return s.places.Turn(s.w.plan.slowest+time.Second, func(ctx context.Context) error { return context.Cause(ctx) })
 }
 
 // Tools answers at once: whoever asks has waited at the gate under a name of its own (see toolbox).
@@ -172,7 +183,7 @@ type toolbox struct {
 }
 
 func newToolbox(w *World, generation int) *toolbox {
-	src := &source{w, generation}
+	src := &source{w, generation, places.New(atOnce, serverName)}
 	box := tool.New(func([]string) (agentkernel.ToolSource, error) { return src, nil }, nil)
 	return &toolbox{box, w, generation}
 }
@@ -196,6 +207,9 @@ func (b *toolbox) Family() sys.Family {
 		inner := f.Ops[i].Admit
 		f.Ops[i].Admit = func(c *sys.Call) (sys.Admission, error) {
 			adm, err := inner(c)
+			if adm.Turn != nil {
+				adm.Turn = gatedTurn{adm.Turn, b, fmt.Sprintf("%d/%d", c.PID, c.ID)}
+			}
 			later := adm.Later
 			if err != nil || later == nil {
 				return adm, err
@@ -204,10 +218,37 @@ func (b *toolbox) Family() sys.Family {
 				if _, ok := b.w.gate.pass(b.generation, fmt.Sprintf("look up %d/%d", c.PID, c.ID), 0); !ok {
 					return sys.Admission{}, crashed()
 				}
-				return later(ctx)
+				adm, err := later(ctx)
+				if adm.Turn != nil {
+					adm.Turn = gatedTurn{adm.Turn, b, fmt.Sprintf("%d/%d", c.PID, c.ID)}
+				}
+				return adm, err
 			}
 			return adm, nil
 		}
 	}
 	return f
+}
+
+// gatedTurn is the turn of a call of a tool. Whoever waits for one does so at the gate, too: of several that wait, each has its name.
+type gatedTurn struct {
+	sys.Turn
+	b    *toolbox
+	name string
+}
+
+// Ready is that of the turn for some calls. The others wait at the gate: what may happen meanwhile is looked for.
+func (t gatedTurn) Ready() bool { return t.name[len(t.name)-1]%4 != 0 && t.Turn.Ready() }
+
+// Wait is that of the turn. Some calls wait for so long that they are in the journal meanwhile.
+func (t gatedTurn) Wait(ctx context.Context) error {
+	long := time.Duration(len(t.name)%2) * 300 * time.Millisecond
+	if _, ok, err := t.b.w.gate.wait(ctx, t.b.generation, "queue "+t.name, long); !ok || err != nil {
+		return cmp.Or(err, crashed())
+	}
+	err := t.Turn.Wait(ctx)
+	if _, ok := t.b.w.gate.pass(t.b.generation, "turn "+t.name, 0); !ok {
+		return crashed()
+	}
+	return err
 }

@@ -236,24 +236,40 @@ type Admission struct {
 	Reserve agentkernel.Amounts
 	// Later decides, in the time that calls have, where that takes a look outside; nil: it is decided.
 	Later func(ctx context.Context) (Admission, error)
-	// Queues says that Later waits for the call's turn, and takes as long as that does: days perhaps, where somebody has to do something
-	// for it. A call that waits for long is in the journal meanwhile, with nothing reserved but agentkernel.AmountUnsent, so that its
-	// process can be parked.
-	Queues bool
-	// Drop gives back what Later has got for the call, which is not made now; nil: it has got nothing. A call that is made after all
-	// gets it again by itself. It may come several times.
-	Drop func()
+	// Turn is for what the call waits once it may be made; nil: it does not wait.
+	Turn Turn
 	// Leave is called, with locks held, when a call ends whose result nobody waits for any more: nothing more goes out for it. It returns what
 	// the call has used up; nil: nobody knows, and all that was reserved is charged, as without it.
 	Leave func() agentkernel.Amounts
-	// Waiting says why Later has not returned, in few words; "": it has. nil: there is nothing to say.
+	// Waiting says for what the call waits, in few words; "": it does not. nil: there is nothing to say.
 	Waiting func() string
+}
+
+// Turn is the place of a call among those of which only so many are under way at once. It is asked for once the call may be made, before
+// anything of it is in the journal, and given back when the call has come back. A call that waits for long is in the journal meanwhile,
+// with nothing reserved but agentkernel.AmountUnsent, so that its process can be parked. What stands still has no place.
+type Turn interface {
+	// Ready takes the place if the call may have it at once.
+	Ready() bool
+	// Wait waits for the place: days perhaps, where somebody has to do something for it. The error is that of the call, which was not sent.
+	Wait(ctx context.Context) error
+	// Drop gives the place back. It may come several times, and when there is none.
+	Drop()
+}
+
+// Priced is a Turn with which comes what the call reserves, in the place of Admission.Reserve.
+type Priced interface {
+	Turn
+	Reserve() agentkernel.Amounts
 }
 
 // Wants is what the call may use up at most; nil: nothing, or its family was not asked.
 func (a *Admission) Wants() agentkernel.Amounts {
 	if a == nil {
 		return nil
+	}
+	if t, priced := a.Turn.(Priced); priced {
+		return t.Reserve()
 	}
 	return a.Reserve
 }
@@ -283,18 +299,10 @@ func (a *Admission) Question(call int64, effect agentkernel.Effect) *agentkernel
 	return &agentkernel.Ask{ID: call, Call: a.Name, Pattern: a.Pattern, Effect: effect, Args: args}
 }
 
-// Patience is how long Later may take, if a look outside may take so long; ten years stand for any time.
-func (a *Admission) Patience(look time.Duration) time.Duration {
-	if a.Queues {
-		return tenYears
-	}
-	return look
-}
-
-// NotUsed says that the call is not made now.
-func (a *Admission) NotUsed() {
-	if a != nil && a.Drop != nil {
-		a.Drop()
+// Drop gives back the place of the call.
+func (a *Admission) Drop() {
+	if a != nil && a.Turn != nil {
+		a.Turn.Drop()
 	}
 }
 

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agentkernel"
+	"agentkernel/internal/places"
 )
 
 // IdempotencyMeta is the member of a call's _meta that carries agentkernel.ToolCall.Key. A server that
@@ -58,7 +60,7 @@ const (
 )
 
 func limited(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, d, &timeUp{d})
+	return context.WithTimeoutCause(ctx, d, &places.TimeUp{After: d})
 }
 
 // timeout is how long a call that says nothing may take once the server runs.
@@ -66,10 +68,47 @@ func (s *server) timeout() time.Duration {
 	return positive(s.entry.timeout, s.hub.cfg.CallTimeout)
 }
 
-// timeUp is the cause of a context that ended because the call's time was over.
-type timeUp struct{ after time.Duration }
+// Turn implements agentkernel.ToolSource. That of a server which is not there is for Call to say.
+func (s *set) Turn(server string) agentkernel.ToolTurn {
+	srv, _, err := s.find(server)
+	if err != nil {
+		return nil
+	}
+	return &turn{Turn: srv.slots.Turn(srv.timeout(), srv.waitedInVain), srv: srv}
+}
 
-func (t *timeUp) Error() string { return "the time limit of " + t.after.String() + " is over" }
+// turn is that of a call whose server may have to start first: nothing of the call may have been sent before.
+type turn struct {
+	*places.Turn
+	srv    *server
+	starts atomic.Bool
+}
+
+func (t *turn) Ready() bool {
+	inst := t.srv.current.Load()
+	return inst != nil && inst.alive() && t.Turn.Ready()
+}
+
+func (t *turn) Wait(ctx context.Context) error {
+	t.starts.Store(true)
+	_, err := t.srv.running(ctx)
+	if t.starts.Store(false); err != nil {
+		return err
+	}
+	return t.Turn.Wait(ctx)
+}
+
+func (t *turn) Waiting() string {
+	if t.starts.Load() {
+		return fmt.Sprintf("its server %q starts", t.srv.entry.name)
+	}
+	return t.Turn.Waiting()
+}
+
+// waitedInVain is the error of a call that had no turn.
+func (s *server) waitedInVain(ctx context.Context) error {
+	return s.gaveUp(ctx, "waiting for one of the slots of")
+}
 
 // callOn runs a call on one instance.
 func (s *server) callOn(ctx context.Context, inst *instance, python string, c agentkernel.ToolCall) (r agentkernel.ToolResult, again retry, err error) {
@@ -111,10 +150,12 @@ func (s *server) callOn(ctx context.Context, inst *instance, python string, c ag
 	if err != nil {
 		return unsent, never, err
 	}
-	if err := s.slots.take(ctx); err != nil {
-		return unsent, never, s.gaveUp(ctx, "waiting for one of the slots of")
+	if !c.HasTurn {
+		if err := s.slots.Take(ctx); err != nil {
+			return unsent, never, s.waitedInVain(ctx)
+		}
+		defer s.slots.Give()
 	}
-	defer s.slots.give()
 	return s.send(ctx, inst, t, args, c.Key)
 }
 
@@ -215,8 +256,8 @@ func (inst *instance) callError(ctx context.Context, what string, o outcome, err
 
 // gaveUp says that the time was over, or that the caller left.
 func (inst *instance) gaveUp(ctx context.Context, what string) error {
-	if up, ok := errors.AsType[*timeUp](context.Cause(ctx)); ok {
-		msg := fmt.Sprintf("server %q did not answer %s within %s%s", inst.entry.name, what, up.after, inst.lastWords())
+	if up, ok := errors.AsType[*places.TimeUp](context.Cause(ctx)); ok {
+		msg := fmt.Sprintf("server %q did not answer %s within %s%s", inst.entry.name, what, up.After, inst.lastWords())
 		return agentkernel.Errorf(agentkernel.CodeTimeout, opCall, "%s", failureText(msg, maxServerError, &inst.entry.secrets)).
 			WithHint("a longer limit: \"timeout\" in %s, or --call-timeout", inst.entry.file)
 	}

@@ -1,13 +1,11 @@
 package tool
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -66,46 +64,6 @@ func TestBreaker(t *testing.T) {
 	if pause, open := b.wait(now); pause != 0 || open {
 		t.Error("not closed after an answer")
 	}
-}
-
-func TestSlotsAreFIFO(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSlots(1)
-		if err := s.take(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		order := make(chan int, 10)
-		for i := range 5 {
-			go func() {
-				ctx := context.Background()
-				if i == 2 { // gives up while it waits
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, time.Second)
-					defer cancel()
-				}
-				if err := s.take(ctx); err != nil {
-					order <- -i
-					return
-				}
-				order <- i
-				s.give()
-			}()
-			synctest.Wait()
-		}
-		time.Sleep(2 * time.Second) // of the bubble
-		s.give()
-		synctest.Wait()
-		var got []int
-		for range 5 {
-			got = append(got, <-order)
-		}
-		if fmt.Sprint(got) != "[-2 0 1 3 4]" {
-			t.Errorf("order %v", got)
-		}
-		if err := s.take(context.Background()); err != nil || s.free != 0 {
-			t.Error("a slot was lost")
-		}
-	})
 }
 
 func TestHeadAndTail(t *testing.T) {

@@ -4,18 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/places"
 )
 
 // server is one configured server: at most one incarnation of it runs at a time.
 type server struct {
 	hub   *Hub
 	entry *entry
-	slots *slots
+	slots *places.Places
 
 	current atomic.Pointer[instance] // the newest incarnation, dead or alive
 	used    atomic.Bool              // it was started at least once
@@ -38,7 +40,7 @@ func newServer(h *Hub, e *entry) *server {
 	if n == 0 {
 		n = h.cfg.Concurrency
 	}
-	return &server{hub: h, entry: e, slots: newSlots(n)}
+	return &server{hub: h, entry: e, slots: places.New(n, strconv.Quote(e.name))}
 }
 
 // running gives the living instance, starting one if there is none. Nothing has been sent for the caller

@@ -13,6 +13,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/clip"
+	"agentkernel/internal/places"
 	"agentkernel/internal/strictjson"
 )
 
@@ -96,10 +97,10 @@ func (inst *instance) toolset(ctx context.Context, python string) (*toolset, err
 		return nil, inst.unlisted
 	}
 	first := inst.tools.Load() == nil
-	limit := &timeUp{inst.startLimit}
+	limit := &places.TimeUp{After: inst.startLimit}
 	if first {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, limit.after, limit)
+		ctx, cancel = context.WithTimeoutCause(ctx, limit.After, limit)
 		defer cancel()
 	}
 	inst.stale.Store(false) // a change from here on is seen again
@@ -111,7 +112,7 @@ func (inst *instance) toolset(ctx context.Context, python string) (*toolset, err
 		}
 		if errors.Is(context.Cause(ctx), limit) && inst.conn != nil {
 			inst.unlisted = err
-			inst.condemn("it did not answer " + listMethod + " within " + limit.after.String())
+			inst.condemn("it did not answer " + listMethod + " within " + limit.After.String())
 		}
 		return nil, err
 	}
@@ -130,12 +131,12 @@ func (inst *instance) noList(ctx context.Context, began time.Time) error {
 		return inst.gaveUp(ctx, listMethod)
 	}
 	waited := time.Since(began).Round(time.Millisecond)
-	up, ok := errors.AsType[*timeUp](context.Cause(ctx))
+	up, ok := errors.AsType[*places.TimeUp](context.Cause(ctx))
 	if ok {
-		waited = up.after
+		waited = up.After
 	}
 	err := inst.startError(ctx.Err(), listMethod+" within "+waited.String())
-	if ok && up.after == inst.startLimit {
+	if ok && up.After == inst.startLimit {
 		return err
 	}
 	return err.WithHint("see %s, %s", inst.entry.file, inst.entry.where)

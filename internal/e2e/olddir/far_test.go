@@ -45,6 +45,8 @@ func (f *far) Tools(context.Context, string) (tools []agentkernel.Tool, _ error)
 	return tools, nil
 }
 
+func (f *far) Turn(string) agentkernel.ToolTurn { return nil }
+
 func (f *far) Call(ctx context.Context, c agentkernel.ToolCall) (agentkernel.ToolResult, error) {
 	var args struct{ Line string }
 	err := json.Unmarshal(c.Arguments, &args)

@@ -18,6 +18,7 @@ type Call struct {
 	Args      json.RawMessage // canonical
 	Effect    agentkernel.Effect
 	Async     bool
+	Unsent    bool // it is in the journal, and waits for its turn
 	Start     time.Time
 	End       time.Time // zero: no result
 	Result    json.RawMessage
@@ -35,6 +36,9 @@ func (c *Call) Name() string {
 
 // Open says that nobody knows a result.
 func (c *Call) Open() bool { return c.ResultSeq == 0 }
+
+// InDoubt says that it is a write which may have been made, and nobody knows.
+func (c *Call) InDoubt() bool { return c.Open() && !c.Unsent && c.Effect == agentkernel.EffectWrite }
 
 // Instant says that the kernel answered at once.
 func (c *Call) Instant() bool { return c.ResultSeq == c.Seq }
@@ -57,7 +61,7 @@ func Calls(entries []agentkernel.Entry) []Call {
 		e := &entries[i]
 		switch e.Kind {
 		case agentkernel.EntryCall:
-			c := Call{Number: e.Call, Seq: e.Seq, Op: e.Op, Args: e.Args, Effect: e.Effect, Async: e.Async, Start: e.At}
+			c := Call{Number: e.Call, Seq: e.Seq, Op: e.Op, Args: e.Args, Effect: e.Effect, Async: e.Async, Start: e.At, Unsent: waits(e)}
 			var t struct{ Server, Tool string }
 			if callsTool(e.Op) && json.Unmarshal(e.Args, &t) == nil && t.Tool != "" {
 				c.Server, c.Tool = t.Server, t.Tool
@@ -68,6 +72,10 @@ func Calls(entries []agentkernel.Entry) []Call {
 				index[e.Call] = len(out)
 			}
 			out = append(out, c)
+		case agentkernel.EntryRetry, agentkernel.EntrySettled:
+			if at, ok := index[e.Call]; ok {
+				out[at].Unsent = waits(e)
+			}
 		case agentkernel.EntryResult:
 			if at, ok := index[e.Call]; ok {
 				out[at].answer(e)
@@ -77,6 +85,9 @@ func Calls(entries []agentkernel.Entry) []Call {
 	}
 	return out
 }
+
+// waits says that an entry leaves its call unsent.
+func waits(e *agentkernel.Entry) bool { return e.Reserve[agentkernel.AmountUnsent] > 0 }
 
 func (c *Call) answer(e *agentkernel.Entry) {
 	c.ResultSeq, c.End, c.Result, c.Err, c.Note = e.Seq, e.At, e.Data, e.Err, e.Note
@@ -102,8 +113,8 @@ func CallOf(entries []agentkernel.Entry, number int64) *Call {
 	return nil
 }
 
-// OpenWrite says that a journal has the intent of a write and no result.
+// OpenWrite says that a journal has a write that may have been made, and no result of it.
 func OpenWrite(entries []agentkernel.Entry, call int64) bool {
 	c := CallOf(entries, call)
-	return c != nil && c.Open() && c.Effect == agentkernel.EffectWrite
+	return c != nil && c.InDoubt()
 }

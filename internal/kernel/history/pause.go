@@ -17,6 +17,16 @@ type Pause struct {
 	ByHand  bool                  // somebody wanted it, or that of the process with which it is paused
 }
 
+// Pausing is a pause of a process that a kernel carries.
+type Pausing struct {
+	Pause
+	All   bool     // with what the process detaches
+	Under *Pausing // one that somebody wanted before this one, and that outlives it; nil: there is none
+}
+
+// Wanted says that somebody wants the process to stand still, and not the kernel alone.
+func (p *Pausing) Wanted() bool { return p.ByHand || p.Under != nil }
+
 // ByHand is a pause that somebody wanted, of the process itself (with is 0) or of the one with which it is paused. Its note ends with what
 // the process asks, for whoever sees it after this kernel; asks is "" if that is nothing.
 func ByHand(with agentkernel.PID, asks string) Pause {

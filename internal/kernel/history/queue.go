@@ -22,10 +22,11 @@ type Queue struct {
 // Empty says that nothing is left to repeat.
 func (q *Queue) Empty() bool { return len(q.Calls) == 0 && len(q.Order) == 0 && len(q.Output) == 0 }
 
-// OpenWrites are the writes behind the base that have no result, in the order of the journal.
-func (q *Queue) OpenWrites() (open []agentkernel.Entry) {
+// OpenWrites are the writes behind the base that may have been made and have no result, in the order of the journal. amounts are those
+// of the process.
+func (q *Queue) OpenWrites(amounts *Amounts) (open []agentkernel.Entry) {
 	for id, e := range q.Calls {
-		if _, answered := q.Results[id]; !answered && !e.Done && e.Effect == agentkernel.EffectWrite {
+		if _, answered := q.Results[id]; !answered && !e.Done && e.Effect == agentkernel.EffectWrite && !amounts.Unsent(id) {
 			open = append(open, e)
 		}
 	}

@@ -121,6 +121,8 @@ func Why(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID
 			WithHint(advice.PauseInstead)
 	case !made.Open():
 		return conflict("call %d (%s) has its result already", call, name).WithHint(advice.Trace, pid)
+	case made.Unsent:
+		return conflict("call %d (%s) waits for its turn, and was not sent", call, name)
 	case made.Effect != agentkernel.EffectWrite:
 		return conflict("call %d (%s) is no write: a kernel that finds it cut off makes it again", call, name)
 	case rec.Spec.OnUnknown != agentkernel.UnknownPause:

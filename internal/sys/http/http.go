@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"math"
 	"mime"
 	"net/http"
@@ -15,12 +16,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
 	"agentkernel"
 	"agentkernel/internal/clip"
 	"agentkernel/internal/journal"
+	"agentkernel/internal/places"
 	"agentkernel/internal/sys"
 )
 
@@ -31,7 +34,7 @@ func Family(fetcher agentkernel.Fetcher) sys.Family {
 	if fetcher == nil {
 		fetcher = noFetcher{}
 	}
-	f := family{fetcher}
+	f := &family{fetcher: fetcher, places: map[string]*places.Places{}}
 	return sys.Family{Name: "http", Check: f.check, Ops: []sys.Op{
 		{Subject: subject, Admit: f.admit, Outside: f.fetch, Syscall: agentkernel.Syscall{
 			Name: fetch, Guest: fetch, Effect: agentkernel.EffectByMethod, Capability: "http",
@@ -49,7 +52,15 @@ func Family(fetcher agentkernel.Fetcher) sys.Family {
 	}}
 }
 
-type family struct{ fetcher agentkernel.Fetcher }
+// atOnce is how many requests of one namespace are under way. More wait, for one another and not for those of others.
+const atOnce = 64
+
+type family struct {
+	fetcher agentkernel.Fetcher
+
+	mu     sync.Mutex
+	places map[string]*places.Places // by namespace
+}
 
 // noFetcher is that of a kernel without one.
 type noFetcher struct{}
@@ -66,7 +77,7 @@ func errNoFetcher() error {
 	return agentkernel.Errorf(agentkernel.CodeUnsupported, fetch, "this kernel was built without http.fetch")
 }
 
-func (f family) check(s *agentkernel.Spec) error {
+func (f *family) check(s *agentkernel.Spec) error {
 	if len(s.AllowHosts) == 0 {
 		return nil
 	}
@@ -74,13 +85,40 @@ func (f family) check(s *agentkernel.Spec) error {
 }
 
 // admit settles what kind of call it is and whether it may be made.
-func (f family) admit(c *sys.Call) (sys.Admission, error) {
+func (f *family) admit(c *sys.Call) (sys.Admission, error) {
 	r, err := request(c)
 	if err != nil {
 		return sys.Admission{}, err
 	}
-	a := sys.Admission{Effect: agentkernel.FetchEffect(r.Method), Subject: brief(r.Method, r.URL), Value: r, Name: fetch, Pattern: fetch, Matches: matches}
+	turn := f.turn(c.Spec.Namespace, &r)
+	a := sys.Admission{Effect: agentkernel.FetchEffect(r.Method), Subject: brief(r.Method, r.URL), Value: admitted{r, turn}, Name: fetch, Pattern: fetch, Matches: matches,
+		Turn: turn, Waiting: turn.Waiting}
 	return a, f.fetcher.Admit(r)
+}
+
+// admitted is a request that may be made when it is its turn.
+type admitted struct {
+	agentkernel.FetchRequest
+	turn *places.Turn
+}
+
+// turn is for what a request of a namespace waits.
+func (f *family) turn(namespace string, r *agentkernel.FetchRequest) *places.Turn {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	of := f.places[namespace]
+	if of == nil {
+		of = places.New(atOnce, "the namespace "+strconv.Quote(namespace))
+		f.places[namespace] = of
+	}
+	limit := cmp.Or(r.Timeout, agentkernel.DefaultFetchTimeout)
+	return of.Turn(limit, func(ctx context.Context) error {
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return ctx.Err()
+		}
+		return agentkernel.Errorf(agentkernel.CodeTimeout, fetch, "%d other requests of the namespace were under way for %s; this one was not sent", atOnce, limit).
+			WithHint("timeout=SECONDS sets the time, also that in the queue; limits.call_wait bounds it")
+	})
 }
 
 // matches says whether a pattern of Past.Again means HTTP requests.
@@ -128,7 +166,7 @@ func request(c *sys.Call) (r agentkernel.FetchRequest, err error) {
 	}
 	r = agentkernel.FetchRequest{
 		URL: a.URL, Method: strings.ToUpper(cmp.Or(a.Method, http.MethodGet)), Headers: a.Headers, Hosts: c.Spec.AllowHosts,
-		Namespace: c.Spec.Namespace, Redirects: defaultRedirects,
+		Redirects: defaultRedirects,
 	}
 	if a.Timeout != nil {
 		if !(*a.Timeout > 0) || math.IsInf(*a.Timeout, 0) {
@@ -186,9 +224,13 @@ func requestBody(raw json.RawMessage) (body []byte, contentType string, err erro
 }
 
 // fetch makes the request. A write that was sent and not answered may have happened.
-func (f family) fetch(ctx context.Context, c *sys.Call) (sys.Outcome, error) {
-	r := c.Admitted.(agentkernel.FetchRequest)
+func (f *family) fetch(ctx context.Context, c *sys.Call) (sys.Outcome, error) {
+	a := c.Admitted.(admitted)
+	r := a.FetchRequest
 	r.Key = c.Key
+	if waited := a.turn.Waited(); waited > 0 {
+		r.Timeout = max(cmp.Or(r.Timeout, agentkernel.DefaultFetchTimeout)-waited, time.Millisecond)
+	}
 	res, err := f.fetcher.Fetch(ctx, r)
 	if err != nil {
 		return sys.Outcome{Settled: res.Settled}, err

@@ -2,14 +2,17 @@ package http_test
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/sys"
 	httpfamily "agentkernel/internal/sys/http"
 	"agentkernel/internal/sys/systest"
 )
@@ -109,7 +112,7 @@ func TestRequest(t *testing.T) {
 		if string(r.Body) != c.body || !maps.Equal(r.Headers, c.headers) {
 			t.Errorf("%s: body %q, headers %v", c.args, r.Body, r.Headers)
 		}
-		if r.Method != "GET" || r.Redirects != 10 || r.Key != "key" || r.Namespace != "tenant" || !slices.Equal(r.Hosts, p.Spec.AllowHosts) {
+		if r.Method != "GET" || r.Redirects != 10 || r.Key != "key" || !slices.Equal(r.Hosts, p.Spec.AllowHosts) {
 			t.Errorf("%s: %+v", c.args, r)
 		}
 	}
@@ -187,4 +190,63 @@ func TestHostsOfASpec(t *testing.T) {
 	if _, err := p.Admit(t, "http.fetch", `{"url":"https://host.test/"}`); agentkernel.CodeOf(err) != agentkernel.CodeUnsupported {
 		t.Error(err)
 	}
+}
+
+// hanging is a fetcher whose requests to /hang take until it is told.
+type hanging struct {
+	agentkernel.Fetcher
+	arrived, release chan struct{}
+}
+
+func (*hanging) Admit(agentkernel.FetchRequest) error { return nil }
+
+func (h *hanging) Fetch(_ context.Context, r agentkernel.FetchRequest) (agentkernel.FetchResponse, error) {
+	if strings.HasSuffix(r.URL, "/hang") {
+		h.arrived <- struct{}{}
+		<-h.release
+	}
+	return agentkernel.FetchResponse{Status: 200, Body: []byte(r.Timeout.String())}, nil
+}
+
+// TestCrowd: a namespace whose requests hang does not keep others from theirs, what waits in vain is not sent, and what has waited has the
+// rest of its time.
+func TestCrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const atOnce = 64
+		h := &hanging{arrived: make(chan struct{}, 2*atOnce), release: make(chan struct{})}
+		f := httpfamily.Family(h)
+		ask := func(namespace, path string) (string, error) {
+			c := &sys.Call{Op: &f.Ops[0], Args: json.RawMessage(`{"url":"https://h.test` + path + `"}`), Spec: &agentkernel.Spec{Namespace: namespace}}
+			adm, err := c.Op.Admit(c)
+			if err != nil {
+				return "", err
+			}
+			if !adm.Turn.Ready() {
+				if err := adm.Turn.Wait(t.Context()); err != nil {
+					return "", err
+				}
+			}
+			defer adm.Drop()
+			c.Admitted = adm.Value
+			out, err := c.Op.Outside(t.Context(), c)
+			return string(out.Result), err
+		}
+		for range atOnce {
+			go func() { _, _ = ask("crowd", "/hang") }()
+		}
+		for range atOnce {
+			<-h.arrived
+		}
+		if _, err := ask("other", "/"); err != nil {
+			t.Error(err)
+		}
+		began := time.Now()
+		if _, err := ask("crowd", "/"); agentkernel.CodeOf(err) != agentkernel.CodeTimeout || !strings.Contains(err.Error(), "64 other requests") || time.Since(began) != 30*time.Second {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+		time.AfterFunc(10*time.Second, func() { close(h.release) })
+		if out, err := ask("crowd", "/"); err != nil || !strings.Contains(out, `"text":"20s"`) {
+			t.Errorf("%s, %v", out, err)
+		}
+	})
 }

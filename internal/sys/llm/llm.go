@@ -138,21 +138,21 @@ func (f family) admit(c *sys.Call, q *llm.Query) (sys.Admission, error) {
 	if err != nil {
 		return sys.Admission{}, named(c, err)
 	}
-	a := sys.Admission{Subject: p.Alias(), Value: p, Drop: p.Drop, Leave: p.Leave, Waiting: p.Waiting}
-	if !c.Budgeted && p.Ready() { // nothing waits, nor has to be woken; a book may have to be read first, which takes its time
-		a.Reserve = p.Reserve()
-		return a, nil
-	}
-	a.Reserve, a.Queues = p.Reserve(), true
-	a.Later = func(ctx context.Context) (sys.Admission, error) {
-		now := a
-		now.Later = nil
-		err := p.Wait(ctx)
-		now.Reserve = p.Reserve()
-		return now, named(c, err)
-	}
-	return a, nil
+	return sys.Admission{Subject: p.Alias(), Value: p, Turn: turn{p, c}, Leave: p.Leave, Waiting: p.Waiting}, nil
 }
+
+// turn is that of a query.
+type turn struct {
+	llm.Plan
+	c *sys.Call
+}
+
+var _ sys.Priced = turn{}
+
+// Ready is that of the plan, where nothing has to be found out about budgets: a book may have to be read first, which takes its time.
+func (t turn) Ready() bool { return !t.c.Budgeted && t.Plan.Ready() }
+
+func (t turn) Wait(ctx context.Context) error { return named(t.c, t.Plan.Wait(ctx)) }
 
 // reach refuses addresses of pictures that the program could not fetch itself: with the provider's hands it could tell anybody anything.
 func (f family) reach(c *sys.Call, parts []llm.Part) error {
@@ -169,7 +169,7 @@ func (f family) reach(c *sys.Call, parts []llm.Part) error {
 		if f.hosts == nil {
 			return agentkernel.Errorf(agentkernel.CodeDenied, c.Op.Name, "no program of this kernel reaches the network, by a picture's address neither")
 		}
-		if err := f.hosts.Admit(agentkernel.FetchRequest{URL: p.Image.URL, Method: http.MethodGet, Hosts: c.Spec.AllowHosts, Namespace: c.Spec.Namespace}); err != nil {
+		if err := f.hosts.Admit(agentkernel.FetchRequest{URL: p.Image.URL, Method: http.MethodGet, Hosts: c.Spec.AllowHosts}); err != nil {
 			return err
 		}
 	}

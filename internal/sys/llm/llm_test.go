@@ -195,11 +195,11 @@ func TestReuse(t *testing.T) {
 		t.Errorf("%s %v", out.Result, err)
 	}
 	adm, err := p.Admit(t, "llm.ask", `{"prompt":"x","reuse":60}`)
-	if err != nil || adm.Reserve["usd"] != 7 {
+	if err != nil || adm.Wants()["usd"] != 7 {
 		t.Errorf("%+v %v", adm, err)
 	}
 	e.finds = true
-	if adm, err = p.Admit(t, "llm.ask", `{"prompt":"x","reuse":60}`); err != nil || len(adm.Reserve) != 0 {
+	if adm, err = p.Admit(t, "llm.ask", `{"prompt":"x","reuse":60}`); err != nil || len(adm.Wants()) != 0 {
 		t.Errorf("%+v %v", adm, err)
 	}
 }

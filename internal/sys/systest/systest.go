@@ -96,7 +96,7 @@ func (p *Process) Begin(t testing.TB, name, args string) (sys.Wait, error) {
 	return c.Op.Begin(c)
 }
 
-// Admit asks the family what is to become of a call, and looks outside where it wants to.
+// Admit asks the family what is to become of a call, looks outside where it wants to, and waits for the call's turn.
 func (p *Process) Admit(t testing.TB, name, args string) (sys.Admission, error) {
 	t.Helper()
 	_, a, err := p.admitted(t, name, args)
@@ -112,6 +112,9 @@ func (p *Process) admitted(t testing.TB, name, args string) (*sys.Call, sys.Admi
 	a, err := c.Op.Admit(c)
 	if err == nil && a.Later != nil {
 		a, err = a.Later(t.Context())
+	}
+	if err == nil && a.Turn != nil && !a.Turn.Ready() {
+		err = a.Turn.Wait(t.Context())
 	}
 	if a.Effect != "" {
 		c.Effect = a.Effect

@@ -85,14 +85,14 @@ func (b *Box) admit(c *sys.Call) (sys.Admission, error) {
 		return sys.Admission{}, err
 	}
 	if t := c.Bound.Find(a.Server, a.Tool); t != nil && t.Changed == nil && !c.Again { // else it may have been accepted since
-		return admission(c, a, t)
+		return b.admission(c, a, t)
 	}
 	return sys.Admission{Subject: a.Server + "." + a.Tool, Later: func(ctx context.Context) (sys.Admission, error) {
 		t, err := b.find(ctx, c, a)
 		if err != nil {
 			return sys.Admission{}, err
 		}
-		return admission(c, a, t)
+		return b.admission(c, a, t)
 	}}, nil
 }
 
@@ -100,6 +100,7 @@ func (b *Box) admit(c *sys.Call) (sys.Admission, error) {
 type admitted struct {
 	tool      *agentkernel.Tool
 	arguments json.RawMessage
+	turn      bool
 }
 
 // price is what a call of a tool reserves; nil: nothing.
@@ -118,11 +119,19 @@ func effect(t *agentkernel.Tool) agentkernel.Effect {
 	return t.Effect
 }
 
-// admission says what a call of a known tool needs: nothing if it only reads, else permission.
-func admission(c *sys.Call, a args, t *agentkernel.Tool) (sys.Admission, error) {
+// admission says what a call of a known tool needs: its turn, and permission if it does not only read.
+func (b *Box) admission(c *sys.Call, a args, t *agentkernel.Tool) (sys.Admission, error) {
 	name := t.Server + "." + t.Name
 	adm := sys.Admission{Effect: effect(t), Reserve: price(t), Subject: name, Name: name, Matches: t.AllowedBy,
-		Pattern: agentkernel.ExactPattern(t.Server, t.Name), Value: admitted{t, a.Arguments}}
+		Pattern: agentkernel.ExactPattern(t.Server, t.Name)}
+	src, err := b.Source(c.Spec)
+	if err != nil {
+		return adm, err
+	}
+	turn := src.Turn(t.Server)
+	if adm.Value = (admitted{t, a.Arguments, turn != nil}); turn != nil {
+		adm.Turn, adm.Waiting = turn, turn.Waiting
+	}
 	switch {
 	case c.Again: // permission was settled when it was made first
 	case t.Refused():
@@ -186,7 +195,7 @@ func (b *Box) call(ctx context.Context, c *sys.Call) (sys.Outcome, error) {
 		return sys.Outcome{}, err
 	}
 	a := c.Admitted.(admitted)
-	r, err := src.Call(ctx, agentkernel.ToolCall{Server: a.tool.Server, Tool: a.tool.Name, Arguments: a.arguments, Key: c.Key, Expect: c.Expect,
+	r, err := src.Call(ctx, agentkernel.ToolCall{Server: a.tool.Server, Tool: a.tool.Name, Arguments: a.arguments, Key: c.Key, Expect: c.Expect, HasTurn: a.turn,
 		Admit: func(now agentkernel.Tool) error { return stillAdmitted(c, &now) }})
 	out := sys.Outcome{Result: r.Value, Incarnation: r.Incarnation, Settled: r.NotSent}
 	if r.Done != nil {

@@ -205,7 +205,7 @@ func (c *inquiry) unfinished(open []*history.Call) {
 		text += fmt.Sprintf(" while %s (call %d) was under way; %s", open[0].Name(), open[0].Number, recovery(open[0]))
 	}
 	c.say(Unfinished, "%s", text)
-	if len(open) > 0 && c.spec.OnUnknown == agentkernel.UnknownPause && slices.ContainsFunc(open, func(o *history.Call) bool { return o.Effect == agentkernel.EffectWrite }) {
+	if len(open) > 0 && c.spec.OnUnknown == agentkernel.UnknownPause && slices.ContainsFunc(open, func(o *history.Call) bool { return o.InDoubt() }) {
 		c.step(c.cmd("recover %d"), "it is brought back, and stays paused until you say whether the call happened")
 		c.step(c.cmd("kill %d"), "")
 		return
@@ -237,6 +237,8 @@ func recovery(o *history.Call) string {
 		return "it goes on waiting"
 	case o.Effect.Repeatable():
 		return "it will be called again"
+	case o.Unsent:
+		return "it waits for its turn, and was not sent"
 	case o.Effect == agentkernel.EffectPaid:
 		return "it will be called again, once"
 	}

@@ -194,7 +194,7 @@ func (c *inquiry) killed() {
 func (c *inquiry) inDoubt() string {
 	text := ""
 	for _, o := range c.open() {
-		if o.Effect == agentkernel.EffectWrite {
+		if o.InDoubt() {
 			text += "; " + agentkernel.InDoubt(fmt.Sprintf("%s (%s)", o.Name(), c.number(o)))
 		}
 	}
@@ -211,7 +211,7 @@ func (c *inquiry) under() string {
 	text := fmt.Sprintf(", while it waited for %s (%s)", open[0].Name(), c.number(open[0]))
 	for _, o := range open {
 		c.cause.WaitsFor = append(c.cause.WaitsFor, *ref(o))
-		if o.Effect == agentkernel.EffectWrite {
+		if o.InDoubt() {
 			text += fmt.Sprintf("; whether %s happened is unknown", o.Name())
 		}
 	}

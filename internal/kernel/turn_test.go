@@ -1,0 +1,141 @@
+package kernel_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agentkernel"
+	"agentkernel/internal/kernel"
+	"agentkernel/internal/places"
+)
+
+// turnAway is how a process is kept from going on, and goes on again.
+type turnAway struct {
+	name string
+	away func(t *testing.T, r *rig) *rig
+	back func(t *testing.T, r *rig)
+	lost int // calls under way whose answer is lost
+}
+
+// TestWhatWaitsForItsTurnIsNotSent: of calls that wait for a place among those that a server does at once, none is sent while their
+// process stands still or their kernel is gone, and each is sent once when it goes on. Of none it is unknown whether it happened.
+func TestWhatWaitsForItsTurnIsNotSent(t *testing.T) {
+	hold := func(h agentkernel.Hold) turnAway {
+		return turnAway{name: "halt " + h.Over(), away: func(t *testing.T, r *rig) *rig {
+			if err := r.Halt(t.Context(), h); err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}, back: func(t *testing.T, r *rig) {
+			if err := r.Thaw(t.Context(), h); err != nil {
+				t.Fatal(err)
+			}
+		}}
+	}
+	signal := func(t *testing.T, r *rig, sig agentkernel.Signal) {
+		if err := r.Signal(t.Context(), 1, sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	recovers := func(t *testing.T, r *rig) {
+		if _, err := r.Recover(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []turnAway{
+		hold(agentkernel.Hold{}), hold(agentkernel.Hold{Tree: 1}),
+		{"pause", func(t *testing.T, r *rig) *rig { signal(t, r, agentkernel.SignalPause); return r },
+			func(t *testing.T, r *rig) { signal(t, r, agentkernel.SignalResume) }, 0},
+		{"pause and a crash", func(t *testing.T, r *rig) *rig {
+			signal(t, r, agentkernel.SignalPause)
+			next := dies(t, r)
+			recovers(t, next)
+			return next
+		}, func(t *testing.T, r *rig) { signal(t, r, agentkernel.SignalResume) }, 1},
+		{"crash", dies, recovers, 1},
+		{"the end of the kernel", func(t *testing.T, r *rig) *rig {
+			go func() { _ = r.Close() }() // it waits for the call that is under way, in vain
+			pass(time.Minute)
+			return dies(t, r)
+		}, recovers, 1},
+	} {
+		for _, after := range []time.Duration{100 * time.Millisecond, time.Second} { // the journal has them then
+			t.Run(fmt.Sprintf("%s after %s", c.name, after), func(t *testing.T) { testTurnAway(t, &c, after) })
+		}
+	}
+}
+
+// dies is the kernel after one that has died.
+func dies(t *testing.T, r *rig) *rig {
+	next := died(t, r, 0)
+	return next.boot(t, next.store, parkSoon, func(*kernel.Config) { next.tools.places = places.New(1, "fake") })
+}
+
+// turnPrograms are a program that makes five writes at once, and says what became of them.
+func turnPrograms(r *rig) {
+	r.backend.add("p", func(p *prog) error {
+		var ids []int64
+		for i := range 5 {
+			ids = append(ids, p.async("tool.call", callTool("append", fmt.Sprintf(`{"line":%d}`, i))))
+		}
+		for _, id := range ids {
+			_, err := p.wait(id)
+			p.print("%v.", err == nil)
+		}
+		return nil
+	})
+}
+
+func testTurnAway(t *testing.T, c *turnAway, after time.Duration) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore(), parkSoon)
+		turnPrograms(r)
+		free := make(chan struct{})
+		r.tools.delay = func() { <-free }
+		r.tools.places = places.New(1, "fake")
+		s := spec("p")
+		s.Allow = []string{"*"}
+		if _, err := r.Spawn(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		pass(after)
+		_ = r.store.Flush(t.Context(), 0)
+		tools := r.tools
+		sent := func() int {
+			tools.mu.Lock()
+			defer tools.mu.Unlock()
+			return len(tools.keys)
+		}
+		if n := sent(); n != 1 {
+			t.Fatalf("%d are under way", n)
+		}
+		next := c.away(t, r)
+		close(free) // the first is answered
+		pass(time.Hour)
+		if n := sent(); n != 1 {
+			t.Errorf("%d were sent in spite of it", n-1)
+		}
+		c.back(t, next)
+		p, err := next.Wait(t.Context(), 1)
+		if err != nil || p.State != agentkernel.StateExited {
+			t.Fatalf("%+v, %v", p, err)
+		}
+		tools.mu.Lock()
+		keys := slices.Clone(tools.keys)
+		tools.mu.Unlock()
+		slices.Sort(keys)
+		if len(keys) != 5 || len(slices.Compact(keys)) != 5 {
+			t.Errorf("sent were %v", keys)
+		}
+		want := "true.true.true.true.true."
+		if c.lost > 0 {
+			want = "false.true.true.true.true."
+		}
+		if out := next.output(t, 1); out != want {
+			t.Errorf("it is told %s", out)
+		}
+	})
+}
