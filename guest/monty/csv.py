@@ -66,9 +66,9 @@ def _parsed(source, options):
     out = _csv_rows(source, *options)
     if type(out) is list:
         return out
-    if '\x1d' in out:
-        return [[] if row == '\x1d' else row.split('\x1f') for row in out.split('\x1e')]
-    return [row.split('\x1f') for row in out.split('\x1e')]
+    if '\x81' in out:
+        return [[] if row == '\x81' else row.split('\x7f') for row in out.split('\x80')]
+    return [row.split('\x7f') for row in out.split('\x80')]
 
 
 class _Reader:

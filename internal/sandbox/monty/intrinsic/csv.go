@@ -68,11 +68,12 @@ type rowSink interface {
 	end() // of the row, which may have no field
 }
 
-// The engine takes one large text apart faster than it receives many small ones.
+// The engine takes one large text apart faster than it receives many small ones. Its marks are control characters that JSON does not
+// escape: those of ASCII become six times as long, and a text may be nothing but rows.
 const (
-	fieldMark = 0x1f // between the fields of a row
-	rowMark   = 0x1e // between rows
-	emptyMark = 0x1d // stands for a row without fields
+	fieldMark = "\u007f" // between the fields of a row
+	rowMark   = "\u0080" // between rows
+	emptyMark = "\u0081" // stands for a row without fields
 )
 
 // marked writes rows as one text.
@@ -89,9 +90,9 @@ func (m *marked) field(text []byte) {
 
 func (m *marked) begin() {
 	if m.fields > 0 {
-		m.out = append(m.out, fieldMark)
+		m.out = append(m.out, fieldMark...)
 	} else if m.rows > 0 {
-		m.out = append(m.out, rowMark)
+		m.out = append(m.out, rowMark...)
 	}
 	m.fields++
 }
@@ -101,7 +102,7 @@ func (m *marked) number(float64) {}
 func (m *marked) end() {
 	if m.fields == 0 {
 		m.begin()
-		m.out = append(m.out, emptyMark)
+		m.out = append(m.out, emptyMark...)
 	}
 	m.fields = 0
 	m.rows++
@@ -202,7 +203,7 @@ func csvRows(a arguments) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.quoting == quoteNonNumeric || strings.ContainsAny(text, "\x1d\x1e\x1f") {
+	if d.quoting == quoteNonNumeric || strings.ContainsAny(text, fieldMark+rowMark+emptyMark) {
 		rows := &listed{out: append(make([]byte, 0, len(text)*2+2), '[')}
 		err := (&csvReader{dialect: d, rows: rows}).read(text)
 		return append(rows.out, ']'), err
