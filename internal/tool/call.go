@@ -81,7 +81,7 @@ func (s *set) Turn(server string) agentkernel.ToolTurn {
 type turn struct {
 	*places.Turn
 	srv    *server
-	starts atomic.Bool
+	starts atomic.Pointer[time.Time] // since when its server does; nil: it runs, or nobody waits for it
 }
 
 func (t *turn) Ready() bool {
@@ -90,17 +90,18 @@ func (t *turn) Ready() bool {
 }
 
 func (t *turn) Wait(ctx context.Context) error {
-	t.starts.Store(true)
+	now := time.Now()
+	t.starts.Store(&now)
 	_, err := t.srv.running(ctx)
-	if t.starts.Store(false); err != nil {
+	if t.starts.Store(nil); err != nil {
 		return err
 	}
 	return t.Turn.Wait(ctx)
 }
 
 func (t *turn) Waiting() string {
-	if t.starts.Load() {
-		return fmt.Sprintf("its server %q starts", t.srv.entry.name)
+	if since := t.starts.Load(); since != nil {
+		return fmt.Sprintf("queued %.1f s: its server %q starts", time.Since(*since).Seconds(), t.srv.entry.name)
 	}
 	return t.Turn.Waiting()
 }

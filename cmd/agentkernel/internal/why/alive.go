@@ -308,8 +308,8 @@ func (c *inquiry) key(call, command string) {
 func (c *inquiry) asking() {
 	name, asked := strings.CutPrefix(c.p.WaitsFor[0], agentkernel.YourAnswer)
 	if call, why, queued := strings.Cut(name, ", queued "); queued {
-		c.say(Waiting, "%s waits its turn: queued %s", call, why)
-		c.step("agentkernel llm list", "the models and their limits")
+		c.say(Waiting, "%s waits its turn: queued %s", strings.TrimPrefix(call, "tool.call "), why)
+		c.whoGoesFirst(call)
 		return
 	}
 	name = strings.TrimPrefix(name, "tool.call ")
@@ -320,6 +320,16 @@ func (c *inquiry) asking() {
 		c.say(Asking, "%s has not been let through: its server is starting%s", name, c.sinceLast())
 	}
 	c.step(c.cmd("kill -s interrupt %d"), "the call raises KernelInterrupt in the program")
+}
+
+// whoGoesFirst says where to look for what a call waits behind.
+func (c *inquiry) whoGoesFirst(call string) {
+	switch op, _, _ := strings.Cut(call, " "); {
+	case strings.HasPrefix(op, "llm."):
+		c.step("agentkernel llm limits", "the limits of the models, and how much of them is left")
+	case strings.HasPrefix(op, "tool."):
+		c.step("agentkernel tools list", `the servers; "concurrency" in the tools file says how many calls one does at once`)
+	}
 }
 
 func (c *inquiry) waiting(open []*history.Call) {
@@ -344,7 +354,7 @@ func (c *inquiry) waiting(open []*history.Call) {
 		c.step(c.cmd("kill %d"), "")
 	case c.queued(o) != "":
 		c.say(Waiting, "it waits for %s for %s (call %d%s)%s: %s", o.Name(), age, o.Number, c.patience(o), more, c.queued(o))
-		c.step("agentkernel llm limits", "the limits of the models, and how much of them is left")
+		c.whoGoesFirst(o.Op)
 		c.step(c.cmd("wait %d"), "")
 		c.step(c.cmd("kill -s interrupt %d"), "the call raises KernelInterrupt in the program")
 	default:
@@ -354,11 +364,11 @@ func (c *inquiry) waiting(open []*history.Call) {
 	}
 }
 
-// queued is why a call of a model has no answer yet, as the kernel says it: "queued 4.1 s: tokens/min of ..."; "": it says nothing.
+// queued is why a call has no answer yet, as the kernel says it: "queued 4.1 s: tokens/min of ..."; "": it says nothing.
 func (c *inquiry) queued(o *history.Call) string {
 	for _, w := range c.p.WaitsFor {
 		call, reason, _ := strings.Cut(w, ", ")
-		if op, _, _ := strings.Cut(call, " "); op == o.Op && strings.HasPrefix(o.Op, "llm.") && reason != "" {
+		if op, _, _ := strings.Cut(call, " "); op == o.Op && (strings.HasPrefix(o.Op, "llm.") || o.Unsent && strings.HasPrefix(reason, "queued ")) && reason != "" {
 			return reason
 		}
 	}
