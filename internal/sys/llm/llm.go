@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
 	"slices"
 
 	"agentkernel"
@@ -138,7 +139,8 @@ func (f family) admit(c *sys.Call, q *llm.Query) (sys.Admission, error) {
 	if err != nil {
 		return sys.Admission{}, named(c, err)
 	}
-	a := sys.Admission{Subject: p.Alias(), Value: p, Drop: p.Drop, Leave: p.Leave, Waiting: p.Waiting}
+	a := sys.Admission{Subject: p.Alias(), Value: p, Drop: p.Drop, Leave: p.Leave, Waiting: p.Waiting, Name: c.Op.Name, Pattern: c.Op.Name,
+		Matches: func(pattern string) bool { return matches(pattern, c.Op.Name) }}
 	if !c.Budgeted && p.Ready() { // nothing waits, nor has to be woken; a book may have to be read first, which takes its time
 		a.Reserve = p.Reserve()
 		return a, nil
@@ -152,6 +154,12 @@ func (f family) admit(c *sys.Call, q *llm.Query) (sys.Admission, error) {
 		return now, named(c, err)
 	}
 	return a, nil
+}
+
+// matches says whether a pattern of Past.Again means a call.
+func matches(pattern, op string) bool {
+	ok, err := path.Match(pattern, op)
+	return ok && err == nil || pattern == "llm"
 }
 
 // reach refuses addresses of pictures that the program could not fetch itself: with the provider's hands it could tell anybody anything.
