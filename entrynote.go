@@ -9,10 +9,13 @@ import (
 type OriginCall struct {
 	PID  PID
 	Call int64
-	// As: the call was made again, and what it starts goes on from what that call had started. Otherwise it was not made: what
-	// came of that call answers it.
+	// As: the call was made again in the place of that one. It carries its key, and what it starts goes on from what that call had
+	// started. Otherwise it was not made: what came of that call answers it.
 	As bool
 }
+
+// TakenOver says that an entry is of a call that a rerun did not make: what came of a call of its origin answers it.
+func (e *Entry) TakenOver() bool { return e.Origin != nil && !e.Origin.As }
 
 // String is the Note of an entry with this Origin.
 func (o OriginCall) String() string {
@@ -48,6 +51,8 @@ func (e *Entry) WriteNote() {
 	switch {
 	case e.Kind == EntryCreated && e.Imported != nil:
 		e.Note = noteImport + e.Imported.String()
+	case e.Kind == EntryCall && e.Origin != nil && len(e.Reserve) > 0:
+		e.Note = e.Origin.String() + " " + noteReserved + e.Reserve.written()
 	case e.Kind == EntryCall && e.Origin != nil:
 		e.Note = e.Origin.String()
 	case (e.Kind == EntryCall || e.Kind == EntryRetry) && len(e.Reserve) > 0:
@@ -75,7 +80,7 @@ func (e *Entry) ReadNote() {
 	case EntryCreated:
 		e.Imported = parseImported(e.Note)
 	case EntryCall:
-		e.Origin, e.Reserve = parseOrigin(e.Note), readReserved(e.Note)
+		e.readCall()
 	case EntryRetry:
 		e.Reserve = readReserved(e.Note)
 	case EntryResult:
@@ -91,6 +96,17 @@ func (e *Entry) ReadNote() {
 	case EntryAllowed:
 		e.Pattern = e.Note
 	}
+}
+
+// readCall reads the note of a call: which one of an origin it is the same as, what it has reserved, or the one behind the other.
+func (e *Entry) readCall() {
+	if of, reserved, both := strings.Cut(e.Note, " "+noteReserved); both {
+		if e.Origin, e.Reserve = parseOrigin(of), readReserved(noteReserved+reserved); e.Origin == nil || e.Reserve == nil {
+			e.Origin, e.Reserve = nil, nil
+		}
+		return
+	}
+	e.Origin, e.Reserve = parseOrigin(e.Note), readReserved(e.Note)
 }
 
 func parseOrigin(note string) *OriginCall {

@@ -14,6 +14,7 @@ func TestNotesAreReadAsTheyWereWritten(t *testing.T) {
 		{Kind: agentkernel.EntryCreated, Note: "imported: pid 1 of store a of store b", Imported: &agentkernel.ProcessOf{PID: 1, Store: "a of store b"}},
 		{Kind: agentkernel.EntryCall, Note: "from pid 12 call 7", Origin: &agentkernel.OriginCall{PID: 12, Call: 7}},
 		{Kind: agentkernel.EntryCall, Note: "as pid 12 call 7", Origin: &agentkernel.OriginCall{PID: 12, Call: 7, As: true}},
+		{Kind: agentkernel.EntryCall, Note: `as pid 12 call 7 reserved {"calls":1}`, Origin: &agentkernel.OriginCall{PID: 12, Call: 7, As: true}, Reserve: agentkernel.Amounts{"calls": 1}},
 		{Kind: agentkernel.EntryResult, Note: "i1", Incarnation: "i1"},
 		{Kind: agentkernel.EntryResult, Note: "from pid 1 call 2", Incarnation: "from pid 1 call 2"},
 		{Kind: agentkernel.EntryCall, Note: `reserved {"nano_usd":7,"tokens":0}`, Reserve: agentkernel.Amounts{"nano_usd": 7, "tokens": 0}},
@@ -50,7 +51,8 @@ func TestNotesAreReadAsTheyWereWritten(t *testing.T) {
 // A note of an origin in other words is for people: a program or a server may have had a say in it.
 func TestNotesInOtherWords(t *testing.T) {
 	for _, note := range []string{"", "from pid 1", "from pid 1 call", "from pid 1 call ", "from pid 1 call 2 ", "from pid +1 call 2", "from pid 01 call 2",
-		"from  pid 1 call 2", "From pid 1 call 2", "as pid 1 call x", "from pid 1 call 99999999999999999999", "imported: pid 1 of store x"} {
+		"from  pid 1 call 2", "From pid 1 call 2", "as pid 1 call x", "from pid 1 call 99999999999999999999",
+		`from pid 1 call 2 reserved {"a": 1}`, `from pid 1 call 2  reserved {"a":1}`, `from pid 1 call 2 reserved`, "imported: pid 1 of store x"} {
 		e := agentkernel.Entry{Kind: agentkernel.EntryCall, Note: note}
 		if e.ReadNote(); e.Origin != nil {
 			t.Errorf("%q was read as %+v", note, *e.Origin)

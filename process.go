@@ -295,7 +295,7 @@ func (s *Spec) Validate() error {
 	case s.Past != nil && (s.Past.PID < 1 || s.Past.From < 0):
 		return Errorf(CodeInvalid, "spec", "the past is call %d of process %d, which cannot be", s.Past.From, s.Past.PID)
 	case s.Past != nil && slices.Contains(s.Past.Again, ""):
-		return Errorf(CodeInvalid, "spec", "a pattern of the writes to make again is empty").WithHint("--again 'github.*'")
+		return Errorf(CodeInvalid, "spec", "a pattern of the calls to make again is empty").WithHint("--again 'github.*'")
 	}
 	if name, why := s.Limits.Problem(); name != "" {
 		return Errorf(CodeInvalid, "spec", "limits.%s: %s", name, why)

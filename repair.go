@@ -57,6 +57,7 @@ func (r *Resolution) Validate() error {
 type Past struct {
 	PID  PID   `json:"pid"`            // has ended, and is of the same namespace
 	From int64 `json:"from,omitempty"` // calls of it from this number on are not answered; 0: all are
-	// Again are patterns, as in Spec.Allow, of writes that are made again beyond the first difference.
+	// Again are patterns, as in Spec.Allow, of calls that are made again beyond the first difference although the past made them: writes,
+	// idempotent and paid ones. A pattern may name a system call, too: "llm.ask".
 	Again []string `json:"again,omitempty"`
 }

@@ -15,7 +15,7 @@ type rerunCmd struct {
 	PID   string   `arg:"" help:"The process whose calls are taken over; it has ended."`
 	With  string   `placeholder:"FILE" help:"Another program, usually the same one mended; - reads standard input."`
 	From  int64    `placeholder:"N" help:"Take over only the calls before call N."`
-	Again []string `sep:"none" placeholder:"PATTERN" help:"Writes to make again although the old process made them; repeatable."`
+	Again []string `sep:"none" placeholder:"PATTERN" help:"What to make again although the old process made it: writes, idempotent and paid calls; repeatable."`
 	specFlags
 	boundFlags
 	Quiet bool `short:"q" group:"show" help:"No receipt, no progress: only what the program prints, and where it goes live."`
@@ -86,7 +86,7 @@ func (c *rerunCmd) notAgain(a *app, k agentkernel.Kernel, p *agentkernel.Process
 	made := map[int64]*agentkernel.OriginCall{}              // calls that start children, and were answered from the past
 	spawned := map[agentkernel.PID]*agentkernel.OriginCall{} // by the child of the old process
 	for _, e := range entries {
-		if e.Kind == agentkernel.EntryCall && e.Op == "proc.spawn" && e.Origin != nil && !e.Origin.As {
+		if e.Kind == agentkernel.EntryCall && e.Op == "proc.spawn" && e.TakenOver() {
 			made[e.Call] = e.Origin
 		}
 		var child agentkernel.PID

@@ -3,13 +3,13 @@ package kernel
 import (
 	"context"
 	"encoding/json"
-	"strconv"
 	"time"
 
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/inbox"
 	"agentkernel/internal/kernel/limits"
+	"agentkernel/internal/kernel/origin"
 	"agentkernel/internal/kernel/permit"
 	"agentkernel/internal/kernel/progress"
 	"agentkernel/internal/kernel/reserve"
@@ -309,8 +309,7 @@ func (k *Kernel) refusal(p *process, f *inflight, bad *agentkernel.Error) *agent
 // outcome is what has become of a call.
 type outcome struct {
 	sys.Outcome
-	origin *agentkernel.OriginCall // where its answer is from; nil: from this kernel
-	took   []agentkernel.PostID    // out of the inbox of its process
+	took []agentkernel.PostID // out of the inbox of its process
 }
 
 func outcomeOf(raw json.RawMessage) outcome { return outcome{Outcome: sys.Outcome{Result: raw}} }
@@ -320,7 +319,7 @@ func (k *Kernel) begin(p *process, f *inflight, canonical json.RawMessage) {
 	switch h := f.handler; {
 	case h.now != nil:
 		raw, err := h.now(k, p, f)
-		k.answer(p, f, canonical, outcome{Outcome: sys.Outcome{Result: raw}, origin: f.origin}, err)
+		k.answer(p, f, canonical, outcomeOf(raw), err)
 	case h.Now != nil:
 		out, err := h.Now(k.call(p, f))
 		if err == nil {
@@ -375,14 +374,15 @@ func (k *Kernel) wait(p *process, f *inflight) error {
 
 // entry is a call in the journal.
 func (f *inflight) entry(args json.RawMessage) agentkernel.Entry {
-	return agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: f.op, Effect: f.effect, Async: f.async, Args: args, Stream: f.place}
+	return agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: f.op, Effect: f.effect, Async: f.async, Origin: f.origin,
+		Args: args, Stream: f.place}
 }
 
 // answer journals a call together with its result and hands the result over.
 func (k *Kernel) answer(p *process, f *inflight, canonical json.RawMessage, out outcome, err error) {
 	stopping := err != nil && k.table.Closed()
 	entry := f.entry(canonical)
-	entry.Done, entry.Data, entry.Err, entry.Origin = true, out.Result, agentkernel.AsError(err, agentkernel.CodeInternal, f.op), out.origin
+	entry.Done, entry.Data, entry.Err = true, out.Result, agentkernel.AsError(err, agentkernel.CodeInternal, f.op)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state.Terminal() || f.dropped {
@@ -504,10 +504,10 @@ func (k *Kernel) goOutside(p *process, f *inflight) {
 // outside runs the handler of an external call. A write that may have been made and was not answered has an unknown outcome.
 func (k *Kernel) outside(ctx context.Context, p *process, f *inflight) (outcome, error) {
 	c := k.call(p, f)
-	c.Key = k.origin.UUIDOf(p.pid) + "/" + strconv.FormatInt(int64(p.pid), 10) + "/" + strconv.FormatInt(f.id, 10)
 	peer := history.Peer(f.op, f.args)
 	p.mu.Lock()
 	f.peer, c.Expect = peer, p.standing.Servers[peer]
+	c.Key = p.run.origin.CallKey(origin.Key{PID: p.pid, Call: f.id}, f.origin, k.origin.UUIDOf)
 	if f.admission != nil {
 		c.Admitted = f.admission.Value
 	}

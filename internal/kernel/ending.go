@@ -57,5 +57,5 @@ func (p *process) lastWords() []agentkernel.Entry {
 	if p.run.origin.Live() {
 		return nil
 	}
-	return []agentkernel.Entry{{Kind: agentkernel.EntryPast, Note: p.run.origin.Answered(p.run.calls) + "; none was live"}}
+	return []agentkernel.Entry{{Kind: agentkernel.EntryPast, Note: p.run.origin.NoneLive(p.run.calls)}}
 }

@@ -32,7 +32,7 @@ type inflight struct {
 	ours      bool                    // what it holds in the journal is for this admission
 	peer      string                  // see history.Peer; "": it has not gone out
 	child     agentkernel.PID         // whose end it waits for; 0: of none
-	origin    *agentkernel.OriginCall // for the journal; nil: none
+	origin    *agentkernel.OriginCall // the call of the origin that it stands for; nil: none
 	bind      *agentkernel.Key        // is the process's when the call is answered; nil: none
 	mail      string                  // the kind of post that answers it; "": none does
 	timer     *timers.Timer           // answers it; nil: none does

@@ -70,7 +70,7 @@ func (k *Kernel) newCall(id int64, name string) *inflight {
 // opened is a call of the journal that has no result.
 func (k *Kernel) opened(e *agentkernel.Entry) *inflight {
 	f := k.newCall(e.Call, e.Op)
-	f.seq, f.effect, f.async, f.args, f.label, f.since = e.Seq, e.Effect, e.Async, e.Args, k.label(e), e.At
+	f.seq, f.effect, f.async, f.args, f.label, f.since, f.origin = e.Seq, e.Effect, e.Async, e.Args, k.label(e), e.At, e.Origin
 	return f
 }
 

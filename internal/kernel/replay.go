@@ -21,7 +21,7 @@ func (k *Kernel) recorded(p *process, f *inflight, canonical json.RawMessage) (*
 
 // redo answers a call that the journal knows. False: the process has ended.
 func (k *Kernel) redo(p *process, f *inflight, entry agentkernel.Entry) bool {
-	f.effect, f.since, f.label, f.seq = entry.Effect, entry.At, k.label(&entry), entry.Seq
+	f.effect, f.since, f.label, f.seq, f.origin = entry.Effect, entry.At, k.label(&entry), entry.Seq, entry.Origin
 	if f.handler != nil && f.handler.exits {
 		return k.exit(p, f, nil, true)
 	}

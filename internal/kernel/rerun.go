@@ -5,10 +5,8 @@ import (
 	"fmt"
 
 	"agentkernel"
-	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/origin"
-	"agentkernel/internal/shellword"
 )
 
 // answerFromOrigin answers a call from the origin of its process. False: it is to be made.
@@ -41,8 +39,8 @@ func (k *Kernel) tellOrigin(p *process, call int64, text string) {
 	k.publish(p, agentkernel.Event{Kind: agentkernel.EventPast, Text: text})
 }
 
-// answerDone answers a write that the origin made beyond the first difference: it is not made again unless the
-// Spec says so. False: it is to be made.
+// answerDone answers a call that the origin made beyond the first difference and that is not made again unless the Spec says so: a write,
+// one that is idempotent, and one that is paid. False: it is to be made.
 func (k *Kernel) answerDone(p *process, f *inflight, canonical json.RawMessage) bool {
 	c := k.takeDone(p, f, canonical)
 	if c == nil {
@@ -52,23 +50,25 @@ func (k *Kernel) answerDone(p *process, f *inflight, canonical json.RawMessage) 
 	return true
 }
 
-// takeDone takes such a write from the origin and says so. It may be called beside the program, which can move meanwhile.
+// takeDone takes such a call from the origin and says so; nil: it is to be made, in the place of one of the origin if f.origin says so. It may
+// be called beside the program, which can move meanwhile.
 func (k *Kernel) takeDone(p *process, f *inflight, canonical json.RawMessage) *origin.Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.run.origin == nil || f.dropped || f.effect != agentkernel.EffectWrite || f.admission.Means(p.spec.Past.Again) {
+	if p.run.origin == nil || f.dropped || f.origin != nil {
 		return nil
 	}
-	c := p.run.origin.TakeDone(f.op, f.effect, canonical)
+	c, made := p.run.origin.TakeDone(f.op, f.effect, canonical, f.admission.Means(p.spec.Past.Again))
 	if c == nil {
 		return nil
 	}
-	name, pattern := f.op, f.op
-	if a := f.admission; a != nil {
-		name, pattern = a.Name, a.Pattern
+	if f.effect != agentkernel.EffectRead { // a part of a stream
+		k.tellOrigin(p, 0, c.Taken(f.id, f.op, f.admission, made))
 	}
-	k.tellOrigin(p, 0, fmt.Sprintf(advice.MadeBefore,
-		f.id, name, c.PID, c.Key.Call, shellword.Quoted(pattern)))
+	if made {
+		f.origin, f.again = c.As(), f.effect == agentkernel.EffectWrite
+		return nil
+	}
 	return c
 }
 
@@ -80,9 +80,8 @@ func (k *Kernel) takeOver(p *process, f *inflight, canonical json.RawMessage, c 
 		p.mu.Unlock()
 		return
 	}
-	f.effect, f.label, f.cancel = c.Entry.Effect, k.label(&c.Entry), nil
-	call := agentkernel.Entry{Kind: agentkernel.EntryCall, At: f.since, Call: f.id, Op: f.op, Effect: f.effect, Async: f.async,
-		Args: canonical, Origin: c.From()}
+	f.effect, f.label, f.cancel, f.origin = c.Entry.Effect, k.label(&c.Entry), nil, c.From()
+	call := f.entry(canonical)
 	if c.Unknown() || f.async && f.done == nil {
 		p.inflight.Add(f)
 		k.append(p, call)

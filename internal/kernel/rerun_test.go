@@ -16,6 +16,7 @@ import (
 // step is one line of a test program: a letter and a number.
 //
 //	w3  writes 3            W3  the same, async, its result is taken at the end of the parallel group
+//	i3  puts 3, which is idempotent
 //	r3  reads 3             R3  async
 //	n   asks for the time   s3  sets state 3    l  logs    z  sleeps a second
 //	p3  prints 3            x   raises          .  ends the parallel group
@@ -30,6 +31,8 @@ func (s steps) run(p *prog) error {
 		switch letter {
 		case "w":
 			got, err = p.call("tool.call", callTool("append", `{"n":"`+n+`"}`))
+		case "i":
+			got, err = p.call("tool.call", callTool("put", `{"n":"`+n+`"}`))
 		case "r":
 			got, err = p.call("tool.call", callTool("echo", `{"n":"`+n+`"}`))
 		case "W":
@@ -93,7 +96,7 @@ func watchTools(r *rig, failing func(word string) error) {
 	r.tools.fail = func(c agentkernel.ToolCall) (agentkernel.ToolResult, error) {
 		var a struct{ N string }
 		_ = json.Unmarshal(c.Arguments, &a)
-		word := map[string]string{"append": "w", "echo": "r"}[c.Tool] + a.N
+		word := map[string]string{"append": "w", "put": "i", "echo": "r"}[c.Tool] + a.N
 		r.tools.mu.Lock()
 		r.tools.log = append(r.tools.log, word)
 		r.tools.mu.Unlock()
@@ -141,6 +144,12 @@ func TestRerun(t *testing.T) {
 			says: "call 2 (fake.append) was made by process 1 as call 2: answered from its journal (--again 'fake.append' makes it again)"},
 		"a write that was answered already is made when it comes again": {first: "w1 r2 x", second: "w1 r9 w1", made: "r9 w1",
 			says: "call 1 answered from the journal of process 1; live from call 2"},
+		"an idempotent call beyond the difference is not made again": {first: "r1 i2 i2 x", second: "r9 i2 i2 i2", made: "r9 i2",
+			says: "call 2 (fake.put) was made by process 1 as call 2: answered from its journal (--again 'fake.put' makes it again)"},
+		"an idempotent call is made again if it is asked for": {first: "r1 i2 x", second: "r9 i2", made: "r9 i2",
+			past: func(p *agentkernel.Past) { p.Again = []string{"fake.put"} }, says: "live from call 1"},
+		"an idempotent call that failed is made again": {first: "r1 i2? x", second: "r9 i2?", fails: []string{"i2?"}, made: "r9 i2?",
+			out: "[tool_error: i2? was refused]", says: "live from call 1"},
 		"unless it is asked for": {first: "r1 w2 w3 x", second: "r9 w2 w3", made: "r9 w2 w3",
 			past: func(p *agentkernel.Past) { p.Again = []string{"fake.app*"} }, says: "live from call 1"},
 		"from an earlier call": {first: "r1 r2 w3 r4 x", second: "r1 r2 w3 r4 r5", made: "r2 r4 r5",

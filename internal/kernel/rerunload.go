@@ -5,7 +5,6 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel/origin"
-	"agentkernel/internal/sys"
 )
 
 // loadOrigin reads the origin that a Spec names; nil: none.
@@ -14,11 +13,11 @@ func (k *Kernel) loadOrigin(ctx context.Context, s *agentkernel.Spec) (*origin.O
 }
 
 // rerunRules says what a call of this name means for a rerun.
-func (k *Kernel) rerunRules(name string) (rule sys.Rerun, once bool) {
+func (k *Kernel) rerunRules(name string) origin.Rule {
 	if o := k.ops[name]; o != nil {
-		return o.Rerun, o.once
+		return origin.Rule{Order: o.Rerun, Once: o.once, Opens: o.Opens}
 	}
-	return sys.Strict, false
+	return origin.Rule{}
 }
 
 // originOf reads the origin of a process that is taken up again. One that is gone ends the process: to go on would make its

@@ -116,6 +116,7 @@ func (k *Kernel) decide(p *process, call int64, r agentkernel.Resolution) (f *in
 	}
 	f = p.inflight.Find(call)
 	p.standing.Unresolved.Drop(call)
+	p.run.origin.Decided(call, r.Decision)
 	batch := unresolved.Entries(call, r, p.standing.Account.Amounts.Returned(call))
 	goesOn := k.unpause(p, &batch)
 	k.appendBatch(p, agentkernel.Batch{Entries: batch, Process: p.record()})

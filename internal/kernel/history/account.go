@@ -41,6 +41,8 @@ type Account struct {
 	Masks int `json:"masks,omitempty"`
 	// Repeats is how often in a row the last call was made with the same answer.
 	Repeats *Repeats `json:"repeats,omitempty"`
+	// TakenOver are the calls of tools that a rerun has from its origin and that have no result yet: one that is made once more counts.
+	TakenOver []int64 `json:"taken_over,omitempty"`
 }
 
 // Add counts an entry that stands behind all that were added before.
@@ -53,16 +55,17 @@ func (a *Account) Add(e *agentkernel.Entry) {
 		a.Imported = e.Imported != nil
 	case agentkernel.EntryCall:
 		a.Calls = max(a.Calls, e.Call)
-		if !e.Done && e.Origin == nil && callsTool(e.Op) {
-			a.ToolCalls++
-		}
+		a.countTool(e)
 		if e.Done {
 			a.tookInterrupt(e)
 		}
 		if e.Done && e.Err == nil {
 			a.Masks = max(0, a.Masks+masks(e.Op))
 		}
+	case agentkernel.EntryRetry:
+		a.countTool(e)
 	case agentkernel.EntryResult:
+		a.handedOver(e.Call)
 		a.tookInterrupt(e)
 		if e.Incarnation != "" { // a tool's server has answered
 			a.BytesIn += int64(len(e.Data))
@@ -87,9 +90,37 @@ func (a *Account) Add(e *agentkernel.Entry) {
 	}
 }
 
+// countTool counts a call of a tool that is made: not one that a rerun takes over, unless that is made once more.
+func (a *Account) countTool(e *agentkernel.Entry) {
+	switch {
+	case e.Kind == agentkernel.EntryRetry:
+		if a.handedOver(e.Call) {
+			a.ToolCalls++
+		}
+	case e.Done || !callsTool(e.Op):
+	case e.TakenOver():
+		a.TakenOver = append(slices.Clip(a.TakenOver), e.Call)
+	default:
+		a.ToolCalls++
+	}
+}
+
+// handedOver says whether a call was one that a rerun has taken over, which is no more.
+func (a *Account) handedOver(call int64) bool {
+	at := slices.Index(a.TakenOver, call)
+	if at < 0 {
+		return false
+	}
+	a.TakenOver = slices.Delete(slices.Clone(a.TakenOver), at, at+1)
+	if len(a.TakenOver) == 0 {
+		a.TakenOver = nil
+	}
+	return true
+}
+
 // tookInterrupt notes that a call was answered with an interrupt: none waits any more.
 func (a *Account) tookInterrupt(e *agentkernel.Entry) {
-	if e.Origin == nil && e.Err != nil && e.Err.Code == agentkernel.CodeInterrupted {
+	if !e.TakenOver() && e.Err != nil && e.Err.Code == agentkernel.CodeInterrupted {
 		a.Interrupted = false
 	}
 }

@@ -119,7 +119,7 @@ func (r *Repeats) add(e *agentkernel.Entry) *Repeats {
 func counts(e *agentkernel.Entry) bool {
 	desc, _ := agentkernel.FindSyscall(e.Op)
 	own := e.Effect == agentkernel.EffectPure && e.Err == nil // it waits inside the kernel, or looks at what the process has itself
-	return e.Origin == nil && !own && !desc.Advances && desc.Result != "null"
+	return !e.TakenOver() && !own && !desc.Advances && desc.Result != "null"
 }
 
 // answered is r with the answer to a call.

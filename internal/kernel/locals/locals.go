@@ -108,7 +108,7 @@ func (o *Of) Open(e *agentkernel.Entry) history.Locals {
 }
 
 func (o *Of) begun(e *agentkernel.Entry) *sys.Step {
-	return &sys.Step{PID: o.pid, Call: e.Call, Op: e.Op, Args: e.Args, At: e.At, Origin: e.Origin != nil}
+	return &sys.Step{PID: o.pid, Call: e.Call, Op: e.Op, Args: e.Args, At: e.At, Origin: e.TakenOver()}
 }
 
 // Add takes an entry that stands behind all that were added before.

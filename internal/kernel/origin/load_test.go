@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"agentkernel"
-	"agentkernel/internal/sys"
 )
 
 // shelf has processes without calls.
@@ -38,7 +37,7 @@ func TestLoad(t *testing.T) {
 		3: row("n", agentkernel.StateUnfinished, false),
 		4: row("n", agentkernel.StateUnfinished, true),
 	}
-	rules := func(string) (sys.Rerun, bool) { return sys.Strict, false }
+	rules := func(string) Rule { return Rule{} }
 	for name, c := range map[string]struct {
 		pid   agentkernel.PID
 		alive bool

@@ -5,7 +5,6 @@ package origin
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -25,21 +24,35 @@ import (
 type Origin struct {
 	rules   Rules
 	pid     agentkernel.PID
-	from    int64                // its calls from this number on are not answered; 0: all are
-	lineage []agentkernel.PID    // pid, its own origin, and so on
-	index   map[Key]*Call        // of all processes in the lineage
-	strict  []*Call              // in the order of issue
-	free    [][]*Call            // free[i] stands before strict[i], the last one behind all
-	next    int                  // of strict
-	live    bool                 // the first difference has come
-	copies  map[int64]*Call      // calls of the new process whose result is still to be handed over
-	ready   map[int64]*Call      // of copies, those that have been issued and wait for the program to take them
-	left    []*Call              // writes and spawns that origins of the origin made and that nobody took over
-	done    map[[32]byte][]*Call // writes and spawns that were made and not taken over, once live
+	from    int64             // its calls from this number on are not answered; 0: all are
+	lineage []agentkernel.PID // pid, its own origin, and so on
+	index   map[Key]*Call     // of all processes in the lineage
+	strict  []*Call           // in the order of issue
+	free    [][]*Call         // free[i] stands before strict[i], the last one behind all
+	next    int               // of strict
+	live    bool              // the first difference has come
+	copies  map[int64]*Call   // calls of the new process whose result is still to be handed over
+	ready   map[int64]*Call   // of copies, those that have been issued and wait for the program to take them
+	left    []*Call           // what origins of the origin made and nobody took over
+
+	// Once live; see Leave.
+	done     map[[32]byte][]*Call
+	children []*Call // calls that started a child, in order
+
+	stands   map[Key]Key                                // of calls of the lineage that stand for others; see Key
+	imported map[agentkernel.PID]*agentkernel.ProcessOf // processes of the lineage that came with a recording
+	decided  map[int64]bool                             // calls that the origin has left in doubt, and about which somebody has decided; true: that they are made again
 }
 
-// Rules says what an operation means for the order, and whether what it has made is not made again although it is pure.
-type Rules func(op string) (rule sys.Rerun, once bool)
+// Rules says what an operation means for a rerun.
+type Rules func(op string) Rule
+
+// Rule is what an operation means for a rerun.
+type Rule struct {
+	Order sys.Rerun
+	Once  bool // what it has made is not made again although it is pure: it starts a child
+	Opens bool // its answer is the handle of a stream
+}
 
 // Reader is what an Origin reads of a store.
 type Reader interface {
@@ -60,6 +73,10 @@ type Call struct {
 	Result *agentkernel.Entry // nil: none
 	last   bool               // its result was an error, and the origin ended with that
 	taken  bool               // by a call of the new process
+
+	// Of one that started a child.
+	name    string // of the child; set by Leave
+	claimed claim  // by a new child
 }
 
 // Read reads the journals that answer a rerun of the process rec, which has ended.
@@ -75,7 +92,8 @@ func Read(ctx context.Context, store Reader, rec *agentkernel.ProcessRecord, fro
 // New sorts the journal of process pid. Calls are numbered as they are issued; their entries may come later,
 // and not in that order.
 func New(rules Rules, pid agentkernel.PID, from int64, entries []agentkernel.Entry) *Origin {
-	h := &Origin{rules: rules, pid: pid, from: from, lineage: []agentkernel.PID{pid}, index: map[Key]*Call{}, copies: map[int64]*Call{}, ready: map[int64]*Call{}}
+	h := &Origin{rules: rules, pid: pid, from: from, lineage: []agentkernel.PID{pid}, index: map[Key]*Call{}, copies: map[int64]*Call{}, ready: map[int64]*Call{},
+		stands: map[Key]Key{}, imported: map[agentkernel.PID]*agentkernel.ProcessOf{}, decided: map[int64]bool{}}
 	var all []*Call
 	var end ending
 	lastIssued := int64(0)
@@ -89,6 +107,8 @@ func New(rules Rules, pid agentkernel.PID, from int64, entries []agentkernel.Ent
 			end.printed = e.Seq
 		case e.Kind == agentkernel.EntryTerminal:
 			end.entry = e
+		case e.Kind == agentkernel.EntryCreated && e.Imported != nil:
+			h.imported[pid] = e.Imported
 		case e.Kind == agentkernel.EntryResult && c != nil:
 			c.Result = e
 		case e.Kind == agentkernel.EntryCall && c == nil:
@@ -97,8 +117,9 @@ func New(rules Rules, pid agentkernel.PID, from int64, entries []agentkernel.Ent
 				c.Result = e
 			}
 			h.index[c.Key] = c
+			h.stand(c)
 			all = append(all, c)
-			if rule, _ := rules(e.Op); rule == sys.Strict {
+			if rules(e.Op).Order == sys.Strict {
 				lastIssued = e.Seq
 			}
 		}
@@ -106,7 +127,7 @@ func New(rules Rules, pid agentkernel.PID, from int64, entries []agentkernel.Ent
 	slices.SortStableFunc(all, func(a, b *Call) int { return cmp.Compare(a.Key.Call, b.Key.Call) })
 	h.free = append(h.free, nil)
 	for _, c := range all {
-		switch rule, _ := rules(c.Entry.Op); rule {
+		switch rules(c.Entry.Op).Order {
 		case sys.Strict:
 			c.last = c.Result != nil && c.Result.Err != nil && c.Result.Seq >= lastIssued && end.with(c.Result)
 			h.strict = append(h.strict, c)
@@ -206,7 +227,7 @@ func (c *Call) answers() string {
 
 // Match finds the answer to a call. why is set at the first difference, which makes everything live.
 func (h *Origin) Match(op string, args json.RawMessage) (c *Call, why string) {
-	switch rule, _ := h.rules(op); {
+	switch rule := h.rules(op).Order; {
 	case h.live || rule == sys.Own:
 		return nil, ""
 	case rule == sys.Free:
@@ -250,39 +271,6 @@ func (h *Origin) take(c *Call) {
 	if !h.live && h.next < len(h.strict) && h.strict[h.next] == c {
 		h.next++
 	}
-}
-
-// TakeDone finds a call that the origin made beyond the first difference, and that must not be made again
-// without being asked for.
-func (h *Origin) TakeDone(op string, effect agentkernel.Effect, args json.RawMessage) *Call {
-	if !h.live {
-		return nil
-	}
-	k := callHash(op, args)
-	for i, c := range h.done[k] {
-		if c.Entry.Effect == effect {
-			h.done[k] = slices.Delete(h.done[k], i, i+1)
-			c.taken = true
-			return c
-		}
-	}
-	return nil
-}
-
-// Leave goes beyond the first difference: of all that the origin knows only what must not be made again is kept.
-func (h *Origin) Leave() {
-	h.live, h.done = true, map[[32]byte][]*Call{}
-	for _, c := range slices.Concat(h.left, h.strict) {
-		if _, once := h.rules(c.Entry.Op); !c.taken && c.made() && (c.Entry.Effect == agentkernel.EffectWrite || once) {
-			k := callHash(c.Entry.Op, c.Entry.Args)
-			h.done[k] = append(h.done[k], c)
-		}
-	}
-	h.strict, h.free, h.left, h.index = nil, nil, nil, nil
-}
-
-func callHash(op string, args json.RawMessage) [32]byte {
-	return sha256.Sum256(append([]byte(op+"\x00"), args...))
 }
 
 // IsOf says whether a process belongs to what this process takes over.
@@ -330,64 +318,6 @@ func (h *Origin) Copy(call int64) *Call {
 // Live says whether the first difference has come.
 func (h *Origin) Live() bool { return h == nil || h.live }
 
-// Restore marks what the process took over in an earlier life.
-func (h *Origin) Restore(entries []agentkernel.Entry) {
-	if h == nil {
-		return
-	}
-	for i := range entries {
-		e := &entries[i]
-		key, named := keyOf(e)
-		c := h.index[key]
-		switch {
-		case e.Kind == agentkernel.EntryCall && named && c != nil:
-			h.take(c)
-			if !e.Done {
-				h.copies[e.Call] = c
-			}
-		case e.Kind == agentkernel.EntryResult:
-			delete(h.copies, e.Call)
-		case e.Kind == agentkernel.EntryPast && e.Call != 0:
-			h.live = true
-		}
-	}
-	if h.live {
-		h.Leave()
-	}
-}
-
-// addLineage adds what the origins of an origin made and nobody took over: that must not be made again either.
-// A process that is not there any more ends the line.
-func (h *Origin) addLineage(ctx context.Context, store Reader, older *agentkernel.Past, entries []agentkernel.Entry) error {
-	for older != nil && !h.IsOf(older.PID) {
-		rec, err := store.Process(ctx, older.PID)
-		if agentkernel.CodeOf(err) == agentkernel.CodeNotFound {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		before, err := store.Entries(ctx, older.PID, 1, 0)
-		if err != nil {
-			return err
-		}
-		old := New(h.rules, older.PID, 0, before)
-		for i := range entries {
-			if key, ok := keyOf(&entries[i]); ok && old.index[key] != nil {
-				old.index[key].taken = true
-			}
-		}
-		for _, c := range old.strict {
-			if !c.taken {
-				h.left = append(h.left, c)
-				h.index[c.Key] = c
-			}
-		}
-		h.lineage = append(h.lineage, older.PID)
-		entries, older = slices.Concat(entries, before), rec.Spec.Past
-	}
-	return nil
-}
-
 // From names the call as one that was answered from there.
 func (c Key) From() *agentkernel.OriginCall { return &agentkernel.OriginCall{PID: c.PID, Call: c.Call} }
 
@@ -419,15 +349,4 @@ func Self(mine, recorded json.RawMessage) json.RawMessage {
 		return recorded
 	}
 	return merged
-}
-
-// Answered says how far the origin went.
-func (h *Origin) Answered(calls int64) string {
-	switch calls {
-	case 0:
-		return fmt.Sprintf("no call answered from the journal of process %d", h.pid)
-	case 1:
-		return fmt.Sprintf("call 1 answered from the journal of process %d", h.pid)
-	}
-	return fmt.Sprintf("calls 1-%d answered from the journal of process %d", calls, h.pid)
 }

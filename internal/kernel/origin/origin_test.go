@@ -8,7 +8,6 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/journal"
-	"agentkernel/internal/sys"
 )
 
 // mayHaveHappened says of each code with which a write that was sent can be answered whether the write may have happened. A new
@@ -43,7 +42,7 @@ func TestAWriteThatMayHaveHappenedIsNotMadeAgain(t *testing.T) {
 		t.Errorf("%d codes are in error.go, %d here", len(codes), len(mayHaveHappened))
 	}
 	args := json.RawMessage(`{"server":"x","tool":"y"}`)
-	rules := func(string) (sys.Rerun, bool) { return sys.Strict, false }
+	rules := func(string) Rule { return Rule{} }
 	recorded := func(answered bool, code agentkernel.Code) []agentkernel.Entry {
 		e := []agentkernel.Entry{
 			{Seq: 1, Kind: agentkernel.EntryCall, Call: 1, Op: "tool.call", Effect: agentkernel.EffectRead, Args: json.RawMessage(`{}`)},
@@ -73,10 +72,10 @@ func TestAWriteThatMayHaveHappenedIsNotMadeAgain(t *testing.T) {
 			t.Fatalf("%s: another call is answered", name)
 		}
 		h.Leave()
-		if c := h.TakeDone("tool.call", agentkernel.EffectWrite, args); (c != nil) != happened {
+		if c, _ := h.TakeDone("tool.call", agentkernel.EffectWrite, args, false); (c != nil) != happened {
 			t.Errorf("%s, beyond the difference: answered %t", name, c != nil)
 		}
-		if c := h.TakeDone("tool.call", agentkernel.EffectWrite, args); c != nil {
+		if c, _ := h.TakeDone("tool.call", agentkernel.EffectWrite, args, false); c != nil {
 			t.Errorf("%s: one write answers two", name)
 		}
 	}

@@ -140,7 +140,7 @@ func outline(ctx context.Context, store agentkernel.StoreReader, pid agentkernel
 
 // add takes an entry that stands behind all that were added before.
 func (j *reading) add(e *agentkernel.Entry) error {
-	if e.Kind == agentkernel.EntryCall && !e.Done && e.Origin == nil && asksModel(e.Op) {
+	if e.Kind == agentkernel.EntryCall && !e.Done && !e.TakenOver() && asksModel(e.Op) {
 		j.calls[e.Call] = call{at: e.At, model: e.Reserve.Model(), unsent: e.Reserve[agentkernel.AmountUnsent] > 0}
 	}
 	for c := range j.amounts.Charges(e) {

@@ -29,6 +29,7 @@ func notes(t *testing.T, open Opener) {
 		{Kind: agentkernel.EntryResolve, Call: 2, Decision: agentkernel.DecisionRetry},
 		{Kind: agentkernel.EntryAllowed, Pattern: "files.*"},
 		{Kind: agentkernel.EntryPaused, Note: "from pid 9 call 3"},
+		{Kind: agentkernel.EntryCall, Call: 4, Op: "tool.call", Origin: &agentkernel.OriginCall{PID: 9, Call: 5, As: true}, Reserve: agentkernel.Amounts{"calls": 1}},
 		{Kind: agentkernel.EntryTerminal, Data: json.RawMessage(`{}`)},
 	}
 	withoutCalls := []agentkernel.Entry{said[0], said[10], said[12], said[13], said[14]}

@@ -123,8 +123,8 @@ func (r *renderer) callLines(s *step) []string {
 	switch {
 	case r.o.Full: // which incarnation of a server answered: nothing for a first look
 		details = append(details, s.note)
-	case s.call.Origin != nil && !s.call.Origin.As: // a rerun did not make it
-		details = append(details, s.call.Note)
+	case s.call.TakenOver(), s.call.Origin != nil && s.call.Effect.External(): // a rerun did not make it, or made it with the key of that one
+		details = append(details, s.call.Origin.String())
 	}
 	line := text
 	if d := join(details...); d != "" {

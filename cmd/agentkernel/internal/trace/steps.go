@@ -194,9 +194,13 @@ func (b *builder) add(s *step) {
 // again is a call that is made once more, or for the first time after somebody was waited for.
 func (b *builder) again(e *agentkernel.Entry) {
 	mark := step{kind: stepMark, at: e.At, bad: true, mark: "call " + strconv.FormatInt(e.Call, 10) + " is made once more"}
-	if s := b.open[e.Call]; s != nil && s.call.Reserve[agentkernel.AmountUnsent] > 0 {
+	s := b.open[e.Call]
+	if s != nil && s.call.Reserve[agentkernel.AmountUnsent] > 0 {
 		mark.bad, mark.mark = false, "call "+strconv.FormatInt(e.Call, 10)+" goes out: what it waited for is there"
 		s.call.Reserve = e.Reserve
+	}
+	if s != nil && s.call.TakenOver() { // it is made after all
+		s.call.Origin = &agentkernel.OriginCall{PID: s.call.Origin.PID, Call: s.call.Origin.Call, As: true}
 	}
 	b.add(&mark)
 }

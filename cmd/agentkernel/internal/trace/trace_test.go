@@ -139,6 +139,7 @@ func TestRender(t *testing.T) {
 		{"story_color", story(), Options{Color: true}},
 		{"unfinished", unfinished(), Options{Now: start.Add(time.Minute)}},
 		{"rerun", rerun(), Options{}},
+		{"madeagain", madeAgain(), Options{}},
 		{"repaired", repaired(), Options{Now: start.Add(2 * time.Minute)}},
 		{"empty", newJournal(3).tree(agentkernel.Process{Name: "x.py", State: agentkernel.StateReady}), Options{Now: start}},
 	}
@@ -284,4 +285,18 @@ func TestValue(t *testing.T) {
 			t.Errorf("Value(%s, %d) = %s, want %s", tc.in, tc.limit, got, tc.want)
 		}
 	}
+}
+
+// madeAgain is a rerun that made two calls in the place of those of its past: a write that somebody decided about, and an idempotent one.
+func madeAgain() *Tree {
+	j := newJournal(6).kind(agentkernel.EntryCreated, `{}`)
+	cut := func(call int64, effect agentkernel.Effect, note string) {
+		j.put(agentkernel.Entry{Kind: agentkernel.EntryCall, Call: call, Op: "tool.call", Effect: effect, Args: json.RawMessage(file("a")), Note: note})
+	}
+	cut(1, agentkernel.EffectWrite, "from pid 5 call 1")
+	j.after(time.Millisecond).put(agentkernel.Entry{Kind: agentkernel.EntryRetry, Call: 1})
+	j.after(time.Millisecond).result(1, `1`)
+	cut(2, agentkernel.EffectIdempotent, `as pid 5 call 2 reserved {"calls":1}`)
+	j.after(time.Millisecond).result(2, `2`)
+	return j.kind(agentkernel.EntryTerminal, `{"state":"exited"}`).tree(agentkernel.Process{Name: "x.py", State: agentkernel.StateExited})
 }
