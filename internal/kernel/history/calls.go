@@ -61,7 +61,7 @@ func Calls(entries []agentkernel.Entry) []Call {
 		e := &entries[i]
 		switch e.Kind {
 		case agentkernel.EntryCall:
-			c := Call{Number: e.Call, Seq: e.Seq, Op: e.Op, Args: e.Args, Effect: e.Effect, Async: e.Async, Start: e.At, Unsent: waits(e)}
+			c := Call{Number: e.Call, Seq: e.Seq, Op: e.Op, Args: e.Args, Effect: e.Effect, Async: e.Async, Start: e.At, Unsent: LeavesUnsent(e)}
 			var t struct{ Server, Tool string }
 			if callsTool(e.Op) && json.Unmarshal(e.Args, &t) == nil && t.Tool != "" {
 				c.Server, c.Tool = t.Server, t.Tool
@@ -74,7 +74,7 @@ func Calls(entries []agentkernel.Entry) []Call {
 			out = append(out, c)
 		case agentkernel.EntryRetry, agentkernel.EntrySettled:
 			if at, ok := index[e.Call]; ok {
-				out[at].Unsent = waits(e)
+				out[at].Unsent = LeavesUnsent(e)
 			}
 		case agentkernel.EntryResult:
 			if at, ok := index[e.Call]; ok {
@@ -86,8 +86,8 @@ func Calls(entries []agentkernel.Entry) []Call {
 	return out
 }
 
-// waits says that an entry leaves its call unsent.
-func waits(e *agentkernel.Entry) bool { return e.Reserve[agentkernel.AmountUnsent] > 0 }
+// LeavesUnsent says that an entry leaves its call waiting for its turn.
+func LeavesUnsent(e *agentkernel.Entry) bool { return e.Reserve[agentkernel.AmountUnsent] > 0 }
 
 func (c *Call) answer(e *agentkernel.Entry) {
 	c.ResultSeq, c.End, c.Result, c.Err, c.Note = e.Seq, e.At, e.Data, e.Err, e.Note

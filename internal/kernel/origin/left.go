@@ -73,7 +73,7 @@ func (c *Call) kept() bool {
 	case agentkernel.EffectWrite:
 		return c.made()
 	case agentkernel.EffectIdempotent: // any error but one of the tool itself may be about the answer alone
-		return !c.Entry.Done && (c.Result == nil || c.Result.Err == nil || c.Result.Err.Code != agentkernel.CodeTool)
+		return !c.Entry.Done && !c.unsent && (c.Result == nil || c.Result.Err == nil || c.Result.Err.Code != agentkernel.CodeTool)
 	case agentkernel.EffectPaid:
 		return c.finished()
 	}

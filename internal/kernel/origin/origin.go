@@ -73,6 +73,7 @@ type Call struct {
 	Result *agentkernel.Entry // nil: none
 	last   bool               // its result was an error, and the origin ended with that
 	taken  bool               // by a call of the new process
+	unsent bool               // the origin ended while it waited for its turn
 
 	// Of one that started a child.
 	name    string // of the child; set by Leave
@@ -111,8 +112,10 @@ func New(rules Rules, pid agentkernel.PID, from int64, entries []agentkernel.Ent
 			h.imported[pid] = e.Imported
 		case e.Kind == agentkernel.EntryResult && c != nil:
 			c.Result = e
+		case (e.Kind == agentkernel.EntryRetry || e.Kind == agentkernel.EntrySettled) && c != nil:
+			c.unsent = history.LeavesUnsent(e)
 		case e.Kind == agentkernel.EntryCall && c == nil:
-			c = &Call{Key: Key{pid, e.Call}, Entry: *e}
+			c = &Call{Key: Key{pid, e.Call}, Entry: *e, unsent: history.LeavesUnsent(e)}
 			if e.Done {
 				c.Result = e
 			}
@@ -181,6 +184,9 @@ func (c *Call) made() bool {
 	if c.Entry.Done {
 		return c.Result.Err == nil
 	}
+	if c.unsent {
+		return false
+	}
 	if c.Result == nil || c.Result.Err == nil {
 		return true
 	}
@@ -202,7 +208,7 @@ func (c *Call) InDoubt(op, brief string) *agentkernel.Error {
 // Unknown says that nobody knows whether a write happened, and that the program of the origin did not go on
 // with that answer.
 func (c *Call) Unknown() bool {
-	if c.Entry.Effect != agentkernel.EffectWrite || c.Entry.Done {
+	if c.Entry.Effect != agentkernel.EffectWrite || c.Entry.Done || c.unsent {
 		return false
 	}
 	if c.Result == nil {

@@ -84,6 +84,13 @@ func TestAWriteThatMayHaveHappenedIsNotMadeAgain(t *testing.T) {
 	for code, happened := range mayHaveHappened {
 		check(string(code), recorded(true, code), happened)
 	}
+	queued := func(e []agentkernel.Entry) []agentkernel.Entry {
+		e[2].Reserve = agentkernel.Amounts{agentkernel.AmountUnsent: 1}
+		return e
+	}
+	check("that waited for its turn", queued(recorded(false, "")), false)
+	check("interrupted while it waited for its turn", queued(recorded(true, agentkernel.CodeInterrupted)), false)
+	check("that had its turn", append(queued(recorded(false, "")), agentkernel.Entry{Seq: 4, Kind: agentkernel.EntryRetry, Call: 2}), true)
 }
 
 // TestWhatAProcessEndedWith: only the error that ended a process is tried again by a rerun.
