@@ -288,7 +288,7 @@ func (k *Kernel) tools(cfg Config, dir *datadir.Dir, reap *reaper.Reaper, receiv
 	source := cfg.Tools
 	if source == nil {
 		// What a tools file holds when it is named counts; what it holds later only if the user has accepted it.
-		hub, err := tool.New(tool.Config{Launcher: reap, Logger: cfg.Logger, Room: received, Version: cfg.Version,
+		hub, err := tool.New(tool.Config{Launcher: reap.Guarded(), Logger: cfg.Logger, Room: received, Version: cfg.Version,
 			Changed: tool.NewTrust(dir.Trust()).Require})
 		if err != nil {
 			return nil, err

@@ -21,9 +21,13 @@ import (
 	"agentkernel/internal/sandbox/process"
 )
 
-// Main belongs at the very beginning of main in a program that sets [Config.Sandboxes]: the kernel starts the
-// program's own executable once more as the helper that builds walls, and in that process Main does not return.
-func Main() { process.Main() }
+// Main belongs at the very beginning of main in a program that sets [Config.Sandboxes], or has tool servers: the kernel starts the
+// program's own executable once more as the helper that builds walls, and above each tool server to end with the kernel all that
+// it leaves behind (Linux). In these processes Main does not return.
+func Main() {
+	reaper.Main()
+	process.Main()
+}
 
 // Dedicate fits this process, for as long as it lives, to a kernel: it is for a program that is nothing else. The garbage collector keeps it
 // from more memory than a kernel needs, by what the machine has, or its cgroup may have, and Go runs more threads than there are

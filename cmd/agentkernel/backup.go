@@ -203,7 +203,7 @@ func notWritten(path string, err error) error {
 	if e, ok := errors.AsType[*os.LinkError](err); ok {
 		err = e.Err
 	}
-	return agentkernel.Errorf(agentkernel.CodeStorage, "backup", "%s cannot be written: %w", path, unwrapPath(err)).
+	return agentkernel.Errorf(writeCode(err), "backup", "%s cannot be written: %w", path, unwrapPath(err)).
 		WithHint("name a file in a directory that you may write to, on a disk with room")
 }
 
@@ -221,7 +221,7 @@ func (t *tally) Write(p []byte) (int, error) {
 		t.h.Write(p[:n])
 	}
 	if err != nil {
-		err = agentkernel.Errorf(agentkernel.CodeStorage, "backup", "the backup cannot be written: %w", unwrapPath(err)).
+		err = agentkernel.Errorf(writeCode(err), "backup", "the backup cannot be written: %w", unwrapPath(err)).
 			WithHint("make room, or name a file on another disk")
 	}
 	return n, err

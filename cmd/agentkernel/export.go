@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -96,8 +97,12 @@ func (c *exportCmd) Run(a *app) error {
 	return a.outputError()
 }
 
-// writeCode is the code of an error of writing to a place that the user named: CodeStorage where the disk is to blame, else the name is.
+// writeCode is the code of an error of writing to a place that the user named, for all commands: CodeDenied where permission is missing,
+// CodeStorage where the disk is to blame, else the name is.
 func writeCode(err error) agentkernel.Code {
+	if errors.Is(err, fs.ErrPermission) {
+		return agentkernel.CodeDenied
+	}
 	for _, e := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EFBIG, syscall.EROFS} {
 		if errors.Is(err, e) {
 			return agentkernel.CodeStorage

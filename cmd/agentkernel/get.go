@@ -162,5 +162,9 @@ func copyError(where string, err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	}
-	return agentkernel.Errorf(agentkernel.CodeStorage, "get", "%s cannot be written: %w", where, unwrapPath(err))
+	code := writeCode(err)
+	if where == "standard output" { // not a name that can be wrong
+		code = agentkernel.CodeStorage
+	}
+	return agentkernel.Errorf(code, "get", "%s cannot be written: %w", where, unwrapPath(err))
 }

@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -136,6 +137,8 @@ const (
 // exitFor is the exit code for an error that kept a command from doing its work.
 func exitFor(e *agentkernel.Error) int {
 	switch {
+	case (e.Code == agentkernel.CodeInvalid || e.Code == agentkernel.CodeStorage) && errors.Is(e, fs.ErrPermission):
+		return agentkernel.ExitDenied // whatever was to be done with the file
 	case e.Op != "exec" || e.Code == agentkernel.CodeSyntax:
 		return e.Code.ExitCode()
 	case e.Code == agentkernel.CodeNotFound:

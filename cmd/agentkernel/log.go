@@ -82,7 +82,11 @@ func (c *serveCmd) logger(a *app, dir *datadir.Dir) (*slog.Logger, func(), error
 	to.Standard = c.Background
 	lines := datadir.NewLog(to)
 	if _, err := lines.Open(); err != nil {
-		return nil, nil, agentkernel.AsError(err, agentkernel.CodeStorage, "serve")
+		e := agentkernel.AsError(err, agentkernel.CodeStorage, "serve")
+		if a.cfg.Log.Path != "" { // named by the user
+			e.Code = writeCode(err)
+		}
+		return nil, nil, e
 	}
 	return a.logger(lines, c.level), func() { _ = lines.Close() }, nil // nothing of it is buffered
 }

@@ -393,6 +393,57 @@ func TestMCPOwnKeys(t *testing.T) {
 	}
 }
 
+// dying is a kernel that is killed when its next cell comes: it has not written the cell down, and its client cannot know.
+type dying struct {
+	agentkernel.Kernel
+	kill func()
+}
+
+func (k *dying) Feed(ctx context.Context, pid agentkernel.PID, cell agentkernel.Cell, fn func(agentkernel.Event) error) (agentkernel.CellEnd, error) {
+	if kill := k.kill; kill != nil {
+		k.kill = nil
+		kill()
+		return agentkernel.CellEnd{}, agentkernel.Errorf(agentkernel.CodeUnavailable, agentkernel.OpKernel, "the kernel went away before it answered")
+	}
+	return k.Kernel.Feed(ctx, pid, cell, fn)
+}
+
+// The same call with the same key after its kernel died, before it had the cell or in the middle of it, is that call: neither
+// its own answer nor that of the next call has a note that other code ran before it.
+func TestMCPOwnKeyAfterACrash(t *testing.T) {
+	m, k, cfg := newMortal(t, false, 0, 1)
+	revive := k.(*client.Client).Revive
+	mine := &dying{Kernel: k}
+	cs := connectMCP(t, mcpConfig(mine, cfg))
+	tool(t, cs, "execute_code", args{"code": "n = 41"}, "")
+	for i, kill := range map[string]func(){
+		"before": func() { mine.kill = func() { m.die(false) } },
+		"within": func() { m.die(true) },
+	} {
+		revive(nil)
+		kill()
+		key := "key " + i
+		a := args{"code": fmt.Sprintf("from tools.log import note\nn = 41\ntry:\n    note(key=%q)\nexcept OSError:\n    pass\nn + 1", key), "idempotency_key": key}
+		if res := call(t, cs, "execute_code", a); !res.IsError {
+			t.Errorf("%s: its kernel did not die: %s", i, textOf(res))
+		}
+		revive(m.start)
+		other := args{"code": "'not what had the key'", "idempotency_key": key}
+		for range 2 {
+			if got := textOf(call(t, cs, "execute_code", a)); !strings.Contains(got, "result: 42") || strings.Contains(got, "has run") {
+				t.Errorf("%s: the same call: %s", i, got)
+			}
+		}
+		tool(t, cs, "execute_code", other, "!belongs to another cell")
+		if got := textOf(call(t, cs, "execute_code", args{"code": "n"})); !strings.Contains(got, "result: 41") || strings.Contains(got, "has run") {
+			t.Errorf("%s: the next call: %s", i, got)
+		}
+		if n := m.written(key); n != 1 {
+			t.Errorf("%s: written %d times", i, n)
+		}
+	}
+}
+
 // Calls with one key that are made at the same moment, over connections of one server and of others, in sessions and by
 // themselves, are one call, and all have its answer.
 func TestMCPOwnKeyAtOnce(t *testing.T) {

@@ -42,6 +42,11 @@ type attempt struct {
 	plan    *TaskPlan         // of a task in plain language
 }
 
+// is says whether an attempt at some code is the same request as one before: a client's own key makes a new attempt of each.
+func (a *attempt) is(before *attempt, code string) bool {
+	return before != nil && a.key == before.key && before.cell.Source == code
+}
+
 // attempts are the requests of one client that it was not told the outcome of.
 type attempts struct {
 	mu   sync.Mutex

@@ -287,7 +287,7 @@ func (c *call) runInSession(ctx context.Context, in executeInput, timeout time.D
 		a.session = had
 	}
 	if a.session == nil {
-		if a.session, note, err = c.sessionFor(ctx, in, timeout); err != nil {
+		if a.session, note, err = c.sessionFor(ctx, a, in, timeout); err != nil {
 			return nil, err
 		}
 	}
@@ -298,7 +298,9 @@ func (c *call) runInSession(ctx context.Context, in executeInput, timeout time.D
 	if untold(err) {
 		a.session.unsettled.Store(a) // not while it runs: whoever else uses the session would take it for one whose answer was lost
 	} else {
-		a.session.unsettled.CompareAndSwap(a, nil)
+		if before := a.session.unsettled.Load(); a.is(before, a.cell.Source) { // it is told now, be it of an earlier attempt
+			a.session.unsettled.CompareAndSwap(before, nil)
+		}
 		if err != nil {
 			a.session.cells.Add(-1)
 		}
@@ -385,12 +387,19 @@ func (c *call) fed(ctx context.Context, s *session, end agentkernel.CellEnd, wat
 }
 
 // sessionFor is the session that new code is for. A cell of it that nobody was told the outcome of comes first: the note says
-// what became of it.
-func (c *call) sessionFor(ctx context.Context, in executeInput, timeout time.Duration) (s *session, note string, err error) {
-	if s, err = c.session(ctx, in.Session, in.Backend); err != nil || s.unsettled.Load() == nil {
-		return s, "", err
+// what became of it. If the code is that cell, made again with its key, it is handed over again as it was.
+func (c *call) sessionFor(ctx context.Context, a *attempt, in executeInput, timeout time.Duration) (s *session, note string, err error) {
+	if s, err = c.session(ctx, in.Session, in.Backend); err != nil {
+		return nil, "", err
 	}
 	before := s.unsettled.Load()
+	if before == nil {
+		return s, "", nil
+	}
+	if a.is(before, in.Code) {
+		a.cell = before.cell
+		return s, "", nil
+	}
 	out, err := c.feed(ctx, before, timeout)
 	if untold(err) {
 		return nil, "", c.lost(err, fmt.Sprintf("the code may have run in session %d", s.pid))

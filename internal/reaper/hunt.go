@@ -44,10 +44,14 @@ func hunt(ctx context.Context, q prey) (killed int, err error) {
 				seen = append(seen, p)
 			}
 		}
-		for _, p := range alive {
+		guards, others := q.guards(alive)
+		for _, p := range others {
 			if err := killAndWait(ctx, p); err != nil {
 				return len(seen), survives(p, err)
 			}
+		}
+		if len(others) == 0 && awaitGuards(ctx, guards) != nil {
+			q = q.withoutGuards() // they hang, and are killed as others are
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // confine gives cmd its own group. macOS has no parent-death signal: the records find what is left.
-func confine(cmd *exec.Cmd) {
+func confine(cmd *exec.Cmd, _ bool) {
 	attr := syscall.SysProcAttr{}
 	if cmd.SysProcAttr != nil {
 		attr = *cmd.SysProcAttr

@@ -14,13 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confine gives cmd its own group and has the system kill it when the starting thread ends.
-func confine(cmd *exec.Cmd) {
+// confine gives cmd its own group and, if it is to die so, has the system kill it when the starting thread ends. A guard is not: it
+// notices the end, and has work then.
+func confine(cmd *exec.Cmd, dies bool) {
 	attr := syscall.SysProcAttr{}
 	if cmd.SysProcAttr != nil {
 		attr = *cmd.SysProcAttr
 	}
-	attr.Setpgid, attr.Pgid, attr.Pdeathsig = true, 0, syscall.SIGKILL
+	attr.Setpgid, attr.Pgid = true, 0
+	if dies {
+		attr.Pdeathsig = syscall.SIGKILL
+	}
 	cmd.SysProcAttr = &attr
 }
 

@@ -2,7 +2,7 @@
 // kernel that started it, and kills those of a dead kernel before recovery answers anyone (invariant 9).
 // It must never touch a process that this data directory's kernels did not start.
 //
-// Three marks tie a child and its descendants to a kernel, each enough where another fails. Signal and
+// Marks tie a child and its descendants to a kernel, each enough where another fails. Signal and
 // variable are there at the child's first instruction, the group's record some microseconds later:
 //
 //   - the parent-death signal (Linux) ends the child itself with the kernel, however that dies;
@@ -10,7 +10,8 @@
 //     to someone else is never taken for ours;
 //   - the environment variable AGENTKERNEL_OWNER, which descendants inherit and keep when they leave the
 //     group or the session. A descendant escapes only if it leaves the group, drops the variable and
-//     outlives its own parent, all three.
+//     outlives its own parent, all three;
+//   - a guard (Linux, see [Guarded]), for tool servers: from below it a descendant does not escape in these ways either.
 //
 // Nothing is fsynced: a crash that loses written pages has ended every process as well.
 package reaper
@@ -61,6 +62,7 @@ type Reaper struct {
 // started is a child that was not forgotten yet.
 type started struct {
 	child
+	control *os.File      // its guard ends, with all that is below it, when this is closed; nil: it has none
 	killing chan struct{} // nil until somebody kills it; closed when that is done
 }
 
@@ -113,24 +115,28 @@ func (r *Reaper) serveStarts() {
 
 // Start starts cmd in its own process group, dying with this kernel (Linux: parent-death signal), recorded
 // on disk. The mark is in its environment from its first instruction on. The error is that of cmd.Start.
-func (r *Reaper) Start(cmd *exec.Cmd) error {
+func (r *Reaper) Start(cmd *exec.Cmd) error { return r.start(cmd, filepath.Base(cmd.Path), nil) }
+
+// start starts cmd, which people know by name; control: as a guard, which ends when this is closed.
+func (r *Reaper) start(cmd *exec.Cmd, name string, control *os.File) error {
 	n, ok := r.begin()
 	if !ok {
-		return agentkernel.Errorf(agentkernel.CodeUnavailable, op, "the kernel is ending; %s is not started", filepath.Base(cmd.Path))
+		return agentkernel.Errorf(agentkernel.CodeUnavailable, op, "the kernel is ending; %s is not started", name)
 	}
 	defer r.starting.Done()
 	r.mark(cmd, n)
-	confine(cmd)
+	confine(cmd, control == nil)
 	s := start{cmd: cmd, done: make(chan error, 1)}
 	r.starts <- s
 	if err := <-s.done; err != nil {
 		return err
 	}
-	c := newChild(r.owner, n, cmd)
+	c := newChild(markOf(r.owner, n), name, cmd.Process.Pid)
+	c.Guard = control != nil
 	c.save(r.dir)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.children[cmd] = &started{child: c}
+	r.children[cmd] = &started{child: c, control: control}
 	return nil
 }
 
@@ -187,8 +193,7 @@ func (r *Reaper) Kill(cmd *exec.Cmd) {
 	ctx, cancel := context.WithTimeout(context.Background(), killPatience)
 	defer cancel()
 	c := s.child
-	c.killGroup()
-	_ = killAndWait(ctx, proc{pid: c.PID, start: c.Start}) // so that the hunt's first look finds it gone
+	s.end(ctx) // so that the hunt's first look finds it gone
 	if _, err := hunt(ctx, prey{children: []child{c}, owns: c.owns, since: c.Start, floor: floor(c.PID, r.forks)}); err == nil {
 		c.forget(r.dir)
 	}
@@ -214,12 +219,14 @@ func (r *Reaper) Close() error {
 	left := make([]child, 0, len(r.children))
 	for _, s := range r.children {
 		left = append(left, s.child)
+		if s.control != nil {
+			_ = s.control.Close()
+		} else {
+			s.killGroup()
+		}
 	}
 	clear(r.children)
 	r.mu.Unlock()
-	for _, c := range left {
-		c.killGroup()
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), killPatience)
 	defer cancel()
 	var err error

@@ -23,10 +23,12 @@ import (
 const (
 	envKernel = "REAPER_TEST_KERNEL"
 	envScript = "REAPER_TEST_SCRIPT"
+	envGuard  = "REAPER_TEST_GUARD" // not "": below a guard
 )
 
 func TestMain(m *testing.M) {
 	quickexit.Main()
+	Main() // does not return in a guard
 	if dir := os.Getenv(envKernel); dir != "" {
 		playKernel(dir, os.Getenv(envScript))
 	}
@@ -39,7 +41,11 @@ func playKernel(dir, script string) {
 		cmd := exec.Command("sh", "-c", script)
 		alive := os.NewFile(3, "alive")
 		cmd.ExtraFiles = []*os.File{alive}
-		if err = r.Start(cmd); err == nil {
+		start := r.Start
+		if os.Getenv(envGuard) != "" {
+			start = r.Guarded().Start
+		}
+		if err = start(cmd); err == nil {
 			_, err = alive.WriteString("started\n")
 		}
 	}
@@ -53,7 +59,7 @@ func playKernel(dir, script string) {
 // witness is a pipe whose write end every process of a test inherits as descriptor 3: end of file comes
 // when the last of them is gone, however they hid. Processes write a line when they are where they should be.
 type witness struct {
-	w     *os.File
+	r, w  *os.File
 	lines *bufio.Reader
 }
 
@@ -68,7 +74,7 @@ func newWitness(t *testing.T) *witness {
 	if err := r.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	return &witness{w: w, lines: bufio.NewReader(r)}
+	return &witness{r: r, w: w, lines: bufio.NewReader(r)}
 }
 
 // await waits for n lines, then lets go of the test's own end.
@@ -87,6 +93,15 @@ func (w *witness) allGone(t *testing.T) {
 	if rest, err := io.ReadAll(w.lines); err != nil || len(rest) > 0 {
 		t.Fatalf("processes are left, or had an effect: %q, %v", rest, err)
 	}
+}
+
+// goneAtOnce is allGone for what must be gone already: the effect would come later.
+func (w *witness) goneAtOnce(t *testing.T) {
+	t.Helper()
+	if err := w.r.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	w.allGone(t)
 }
 
 // Scripts that leave descendants behind; each ends with `wait` for a pipe that never speaks, or by itself.
@@ -261,7 +276,7 @@ func TestChildrenOutliveTheThreadThatAsked(t *testing.T) {
 func TestReusedPIDsAreNotTouched(t *testing.T) {
 	innocent := exec.Command("cat")
 	innocent.SysProcAttr = nil
-	confine(innocent) // its own group, so that the group's number matches too
+	confine(innocent, true) // its own group, so that the group's number matches too
 	in, err := innocent.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

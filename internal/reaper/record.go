@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -55,10 +54,13 @@ type child struct {
 	Session int    `json:"session"` // of the kernel, and so of the group
 	Mark    string `json:"mark"`
 	Command string `json:"command"` // base name, for people
+	Guard   bool   `json:"guard,omitempty"`
 }
 
-func newChild(owner string, n int64, cmd *exec.Cmd) child {
-	c := child{PID: cmd.Process.Pid, Mark: markOf(owner, n), Command: filepath.Base(cmd.Path)}
+func (c child) proc() proc { return proc{pid: c.PID, start: c.Start} }
+
+func newChild(mark, command string, pid int) child {
+	c := child{PID: pid, Mark: mark, Command: command}
 	// The child is not waited for yet, so its PID cannot mean another process here.
 	if p, ok := look(c.PID); ok {
 		c.Start, c.Session = p.start, p.session

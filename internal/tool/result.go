@@ -25,11 +25,15 @@ type wireResult struct {
 // maxContent is how many pieces of content a result may have.
 const maxContent = 100_000
 
-// contents are the pieces of a result, which are objects. What is none is not read: a list of numbers would take twelve times its length.
+// contents are the pieces of a result, which are objects; nil: the result has no such member. A null is an empty list, as Go writes one. What is none is not read: a list of numbers would take twelve times its length.
 type contents []json.RawMessage
 
 func (c *contents) UnmarshalJSON(raw []byte) error {
-	if string(raw) != "null" && !strictjson.AreObjects(raw, maxContent) {
+	*c = contents{}
+	if string(raw) == "null" {
+		return nil
+	}
+	if !strictjson.AreObjects(raw, maxContent) {
 		return fmt.Errorf("the content is no list of at most %d objects", maxContent)
 	}
 	return json.Unmarshal(raw, (*[]json.RawMessage)(c))
@@ -57,10 +61,14 @@ func (b *boundTool) result(raw json.RawMessage, secrets *redactor) (json.RawMess
 	case w.ResultType == "input_required":
 		return nil, agentkernel.Errorf(agentkernel.CodeTool, opCall, "%s asks for input that nobody here can give", b)
 	}
+	structured := len(w.Structured) > 0 && string(w.Structured) != "null"
+	if w.Content == nil && !structured {
+		return nil, b.lost("the answer is no tool result: it has neither content nor structuredContent")
+	}
 	var out json.RawMessage
 	var err error
 	switch {
-	case len(w.Structured) > 0 && string(w.Structured) != "null":
+	case structured:
 		out, err = values(b.member(w.Structured))
 	case allText && quoted != nil && b.schema:
 		return nil, b.lost("the answer holds half of a surrogate pair, which is no text")
