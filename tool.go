@@ -146,6 +146,8 @@ type ToolResult struct {
 	Value       json.RawMessage // JSON: structured content, else text, else a list of content parts
 	Incarnation string          // the incarnation of the server that answered
 	NotSent     bool            // with an error: the call certainly did not reach the server
+	// Waits says, with an error and NotSent, that the server has to start first: the call should wait for its turn again.
+	Waits bool
 	// Done, if not nil, gives back the room that the answer takes among all that is being received. It is called once the kernel has
 	// what became of it.
 	Done func()

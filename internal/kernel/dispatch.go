@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/ends"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/inbox"
 	"agentkernel/internal/kernel/limits"
@@ -47,13 +48,13 @@ func (k *Kernel) number(p *process, call agentkernel.Call) *inflight {
 // dispatch is the one path of every syscall, of whatever program. bad: what is wrong with the arguments. False: the process has ended.
 func (k *Kernel) dispatch(p *process, f *inflight, canonical json.RawMessage, bad *agentkernel.Error) bool {
 	if entry, diverged := k.recorded(p, f, canonical); diverged != nil {
-		k.finish(p, endingFor(diverged))
+		k.finish(p, ends.For(diverged))
 		return false
 	} else if entry != nil {
 		return k.redo(p, f, *entry)
 	}
 	if err := k.spent(p, f); err != nil {
-		k.finish(p, endingFor(err))
+		k.finish(p, ends.For(err))
 		return false
 	}
 	if p.run.verifies != nil {
@@ -64,8 +65,8 @@ func (k *Kernel) dispatch(p *process, f *inflight, canonical json.RawMessage, ba
 
 // issueNew makes a call that no journal has an answer for, or refuses it. False: the process has ended.
 func (k *Kernel) issueNew(p *process, f *inflight, canonical json.RawMessage, bad *agentkernel.Error) bool {
-	if stuck, ends := k.stopIfRepeating(p, f, canonical, func() { k.issueNew(p, f, canonical, bad) }); ends != nil {
-		k.finish(p, endingFor(ends))
+	if stuck, err := k.stopIfRepeating(p, f, canonical, func() { k.issueNew(p, f, canonical, bad) }); err != nil {
+		k.finish(p, ends.For(err))
 		return false
 	} else if stuck {
 		return true
@@ -191,6 +192,10 @@ func (k *Kernel) turn(p *process, f *inflight, canonical json.RawMessage, then f
 	}
 	p.admitted(f, waits)
 	ctx, cancel := context.WithCancel(p.context())
+	if _, timed := adm.Turn.(sys.Timed); timed { // some of its time is left for the call
+		callWait := time.Duration(p.spec.InForce.CallWait)
+		ctx, cancel = context.WithTimeout(p.context(), callWait-min(callWait/10, time.Second))
+	}
 	k.lookOutside(ctx, cancel, p, f, then)
 }
 
@@ -212,6 +217,7 @@ func (k *Kernel) lookOutside(ctx context.Context, cancel context.CancelFunc, p *
 		p.admitted(f, adm)
 		then(err)
 	}) {
+		f.admission.Drop()
 		cancel()
 	}
 }
@@ -463,11 +469,11 @@ func (k *Kernel) reserveAgain(p *process, f *inflight, later func()) (goes bool,
 	switch {
 	case stopping || p.gone(f) || k.deferCallLocked(p, f, later):
 		return false, nil
-	case !unsent && f.effect != agentkernel.EffectPaid && !f.again && f.admission.Wants()[agentkernel.AmountUSD] == 0:
+	case !unsent && !f.again && f.effect != agentkernel.EffectPaid && f.admission.Wants()[agentkernel.AmountUSD] == 0:
 		return true, nil
 	}
 	want, at, err := k.reserve(p, f)
-	if err == nil && (unsent || f.effect == agentkernel.EffectPaid || len(want) > 0) {
+	if err == nil {
 		k.append(p, agentkernel.Entry{Kind: agentkernel.EntryRetry, At: at, Call: f.id, Reserve: want})
 		f.ours = true
 	}
@@ -488,9 +494,12 @@ func (k *Kernel) goOutside(p *process, f *inflight) {
 			k.notStored(p, err)
 			return
 		}
-		ctx, late := context.WithTimeout(ctx, time.Duration(p.spec.InForce.CallWait)) // the disk's time is not the call's
+		ctx, late := context.WithTimeout(ctx, time.Duration(p.spec.InForce.CallWait)-f.admission.Waited()) // the disk's time is not the call's
 		defer late()
 		out, err := k.outside(ctx, p, f)
+		if err == sys.ErrWaits && k.waitAgain(p, f, out.Settle) {
+			return
+		}
 		committed := k.complete(p, f, out, err)
 		if out.Done != nil {
 			out.Done(committed)
@@ -499,6 +508,21 @@ func (k *Kernel) goOutside(p *process, f *inflight) {
 		f.admission.Drop()
 		cancel() // it was interrupted; or the kernel is stopping, and recovery finds the intent
 	}
+}
+
+// waitAgain lets a call wait for its turn again that has nothing under way. False: it has cost something.
+func (k *Kernel) waitAgain(p *process, f *inflight, used agentkernel.Amounts) bool {
+	entry, unsent := reserve.Unsent(f.id, used)
+	if unsent {
+		p.mu.Lock()
+		if !p.gone(f) && k.ctx.Err() == nil {
+			f.ours, f.cancel = false, nil
+			k.append(p, entry)
+		}
+		p.mu.Unlock()
+		k.readmit(p, f)
+	}
+	return unsent
 }
 
 // outside runs the handler of an external call. A write that may have been made and was not answered has an unknown outcome.
@@ -517,6 +541,8 @@ func (k *Kernel) outside(ctx context.Context, p *process, f *inflight) (outcome,
 	if err == nil {
 		k.table.streams.Open(p.pid, f.id, &out)
 		return outcome{Outcome: out}, nil
+	} else if err == sys.ErrWaits {
+		return outcome{Outcome: out}, err
 	}
 	e := unresolved.Failure(ctx, f.op, f.label, err, out.Settled)
 	if f.effect == agentkernel.EffectWrite && !out.Settled {

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"agentkernel"
+	"agentkernel/internal/kernel/ends"
 	"agentkernel/internal/kernel/steps"
 	"agentkernel/internal/kernel/trees"
 )
@@ -35,7 +36,7 @@ func (k *Kernel) dropFenced(p *process, why *agentkernel.Error) {
 		return
 	}
 	p.step(steps.Kill)
-	p.ending, p.pausing, p.run.replay = &ending{state: p.state, err: why, at: k.cfg.Now()}, nil, nil
+	p.ending, p.pausing, p.run.replay = &ends.Ending{State: p.state, Err: why, At: k.cfg.Now()}, nil, nil
 	box := p.takeBox()
 	p.dropInflight(why)
 	k.table.hosts.Vacate(p.pid, why)

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/ends"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/replay"
 	"agentkernel/internal/kernel/reserve"
@@ -13,7 +14,7 @@ import (
 )
 
 // finish ends a process: one terminal entry, its row, its last event. It is idempotent.
-func (k *Kernel) finish(p *process, e ending) {
+func (k *Kernel) finish(p *process, e ends.Ending) {
 	if k.moveBack(p, e) {
 		return
 	}
@@ -29,7 +30,7 @@ func (k *Kernel) finish(p *process, e ending) {
 	k.discard(p, box)
 	k.freeFiles(p, box)
 	if p.run.verifies != nil {
-		p.run.verifies.ended(e)
+		p.run.verifies.Ended(e)
 		return
 	}
 	k.forget(p)
@@ -38,15 +39,15 @@ func (k *Kernel) finish(p *process, e ending) {
 }
 
 // end makes the process terminal, whose open streams were settled so; p.mu is held. It gives the sandbox to discard.
-func (p *process) end(k *Kernel, e ending, settled []agentkernel.Entry) agentkernel.Sandbox {
+func (p *process) end(k *Kernel, e ends.Ending, settled []agentkernel.Entry) agentkernel.Sandbox {
 	p.run.running, p.run.turning = p.ran(k.clock()), 0
-	e.err = replay.Ended(e.err, p.pid)
-	e.err, e.underWay = p.withUnresolved(e.err)
+	e.Err = replay.Ended(e.Err, p.pid)
+	e.Err, e.UnderWay = p.withUnresolved(e.Err)
 	if l, ok := p.run.box.(agentkernel.Leaver); ok {
-		e.left = l.Left()
+		e.Left = l.Left()
 	}
-	p.step(steps.End(e.state))
-	e.at = k.cfg.Now()
+	p.step(steps.End(e.State))
+	e.At = k.cfg.Now()
 	p.ending = &e
 	p.pausing = nil
 	box := p.takeBox()
@@ -58,11 +59,11 @@ func (p *process) end(k *Kernel, e ending, settled []agentkernel.Entry) agentker
 	p.dropInflight(hasNoReply)
 	p.wall.Stop()
 	// The order matters: what the handlers that are still outside append must come before, or not at all.
-	data := history.EndData{ExitCode: e.exitCode, State: e.state,
+	data := history.EndData{ExitCode: e.ExitCode, State: e.State,
 		Ran: k.table.ledger.Uncounted(&p.spec.Spec, p.run.running, p.standing.Account.Amounts)}.Encode()
 	words := p.lastWords()
 	last := agentkernel.Batch{
-		Entries: append(append(settled, words...), agentkernel.Entry{Kind: agentkernel.EntryTerminal, At: e.at, Data: data, Err: e.err}),
+		Entries: append(append(settled, words...), agentkernel.Entry{Kind: agentkernel.EntryTerminal, At: e.At, Data: data, Err: e.Err}),
 		Process: p.record(),
 	}
 	if p.imaged { // most runs are never parked, and need not pay for a deletion
@@ -70,10 +71,10 @@ func (p *process) end(k *Kernel, e ending, settled []agentkernel.Entry) agentker
 	}
 	k.appendBatch(p, last)
 	for _, w := range words {
-		k.publishAt(p, p.standing.Seq-1, agentkernel.Event{Kind: agentkernel.EventPast, At: e.at, Text: w.Note})
+		k.publishAt(p, p.standing.Seq-1, agentkernel.Event{Kind: agentkernel.EventPast, At: e.At, Text: w.Note})
 	}
 	snapshot := p.snapshot()
-	k.publish(p, agentkernel.Event{Kind: agentkernel.EventEnd, At: e.at, Process: &snapshot})
+	k.publish(p, agentkernel.Event{Kind: agentkernel.EventEnd, At: e.At, Process: &snapshot})
 	p.run.replay = nil
 	p.endRun(nil)
 	return box

@@ -95,10 +95,22 @@ func (k *Kernel) deferCall(p *process, f *inflight, later func()) bool {
 	return k.deferCallLocked(p, f, later)
 }
 
+// heldBack says whether a call has to wait until its process goes on; p.mu is held.
+func (p *process) heldBack(f *inflight) bool {
+	return p.halted != nil || p.paused() && (p.spec.Backend == specs.Hosted || f.leaves() && p.pausing.Wanted())
+}
+
+// held is heldBack, or that the kernel ends. The caller holds no lock.
+func (k *Kernel) held(p *process, f *inflight) bool {
+	stopping := k.table.Closed()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return stopping || p.heldBack(f)
+}
+
 // deferCallLocked is deferCall; p.mu is held.
 func (k *Kernel) deferCallLocked(p *process, f *inflight, later func()) bool {
-	held := p.halted != nil || p.paused() && (p.spec.Backend == specs.Hosted || f.leaves() && p.pausing.Wanted())
-	if !held || p.gone(f) {
+	if !p.heldBack(f) || p.gone(f) {
 		return false
 	}
 	f.later = later

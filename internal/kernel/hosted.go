@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/ends"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/hosting"
 	"agentkernel/internal/kernel/specs"
@@ -147,9 +148,9 @@ func (h *hostedProcess) Reissue(e *agentkernel.Entry, args json.RawMessage, repl
 func (h *hostedProcess) Exits(op string) bool { o := h.k.ops[op]; return o != nil && o.exits }
 
 func (h *hostedProcess) Finish(exitCode int, result json.RawMessage, err *agentkernel.Error) {
-	e := ending{state: agentkernel.StateExited, exitCode: exitCode, result: result}
+	e := ends.Ending{State: agentkernel.StateExited, ExitCode: exitCode, Result: result}
 	if err != nil {
-		e = endingFor(err)
+		e = ends.For(err)
 	}
 	h.k.finish(h.p, e)
 }

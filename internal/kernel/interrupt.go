@@ -7,6 +7,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/journal"
+	"agentkernel/internal/kernel/ends"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/inbox"
 )
@@ -152,11 +153,11 @@ var endOfSession = json.RawMessage(`{"end":true}`)
 func (p *process) stopping() bool { return !p.standing.Account.StopBy.IsZero() }
 
 // stoppedAsAsked is how a process ends that let the interrupt end it with which it was asked to stop; p.mu is not held.
-func (p *process) stoppedAsAsked(e ending) ending {
+func (p *process) stoppedAsAsked(e ends.Ending) ends.Ending {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.stopping() || !inbox.Obeys(e.err) {
+	if !p.stopping() || !inbox.Obeys(e.Err) {
 		return e
 	}
-	return endingFor(inbox.Stopped(p.standing.Account.Deadline, true))
+	return ends.For(inbox.Stopped(p.standing.Account.Deadline, true))
 }

@@ -1,6 +1,9 @@
 package kernel
 
-import "agentkernel"
+import (
+	"agentkernel"
+	"agentkernel/internal/kernel/ends"
+)
 
 // lostBox deals with a sandbox that was killed from outside: its process begins again, if it can be repeated, and ends as
 // crashed if that does not help.
@@ -36,13 +39,13 @@ func (k *Kernel) sandboxFailed(p *process, err error) {
 	p.mu.Unlock()
 	switch {
 	case cause != nil:
-		k.finish(p, endingFor(cause))
+		k.finish(p, ends.For(cause))
 	case k.ctx.Err() != nil || k.table.Closed() && p.contextEnded():
 		p.mu.Lock()
 		p.release()
 		p.mu.Unlock()
 	case k.abortCell(p, agentkernel.AsError(err, agentkernel.CodeCrashed, "sandbox")):
 	default:
-		k.finish(p, endingFor(agentkernel.AsError(err, agentkernel.CodeCrashed, "sandbox")))
+		k.finish(p, ends.For(agentkernel.AsError(err, agentkernel.CodeCrashed, "sandbox")))
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel/backends"
+	"agentkernel/internal/kernel/ends"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/moves"
 	"agentkernel/internal/kernel/origin"
@@ -39,9 +40,9 @@ func (k *Kernel) handleFailure(p *process, turn agentkernel.Turn) bool {
 			failure = failure.WithHint("%s", hint)
 		}
 	}
-	e := endingFor(failure)
+	e := ends.For(failure)
 	if turn.ExitCode != 0 {
-		e.exitCode = turn.ExitCode
+		e.ExitCode = turn.ExitCode
 	}
 	k.finish(p, k.settleFiles(p, p.stoppedAsAsked(e)))
 	return false
@@ -141,6 +142,6 @@ func (k *Kernel) startMoved(p *process) bool {
 		return false
 	}
 	p.dropReplay()
-	k.finish(p, endingFor(p.run.moved.NotStarted(p.run.backend.Name, err)))
+	k.finish(p, ends.For(p.run.moved.NotStarted(p.run.backend.Name, err)))
 	return false
 }

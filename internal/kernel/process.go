@@ -10,6 +10,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel/backends"
+	"agentkernel/internal/kernel/ends"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/moves"
 	"agentkernel/internal/kernel/numbered"
@@ -46,7 +47,7 @@ type process struct {
 	pausing    *history.Pausing  // nil: it is not paused
 	halted     *agentkernel.Hold // that is over it; nil: there is none. See heed
 	migration  *moves.Session    // a session that moves; nil: it does not
-	ending     *ending           // nil until it ends
+	ending     *ends.Ending      // nil until it ends
 	watchers   []*watch.Watcher
 	wall       *timers.Timer       // of the limit; nil: it is not set
 	parked     *agentkernel.Parked // as its row says; nil: the row says that it is in memory
@@ -94,7 +95,7 @@ func (p *process) snapshot() agentkernel.Process {
 		s.Moved = &p.run.moved.Move
 	}
 	if e := p.ending; e != nil {
-		s.ExitCode, s.Result, s.Error, s.UnderWay, s.Left, s.Ended = e.exitCode, e.result, e.err, e.underWay, e.left, e.at
+		s.ExitCode, s.Result, s.Error, s.UnderWay, s.Left, s.Ended = e.ExitCode, e.Result, e.Err, e.UnderWay, e.Left, e.At
 	}
 	if p.halted != nil && !p.state.Terminal() {
 		s.Halted = p.halted.Over()

@@ -7,6 +7,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/fastpath"
+	"agentkernel/internal/kernel/ends"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/inbox"
 	"agentkernel/internal/kernel/moves"
@@ -195,7 +196,7 @@ func (k *Kernel) readProcess(ctx context.Context, rec agentkernel.ProcessRecord,
 func (k *Kernel) takeUp(f found) bool {
 	p := f.p
 	if p.run.backend == nil && p.spec.Backend != specs.Hosted {
-		k.finish(p, endingFor(agentkernel.Errorf(agentkernel.CodeUnavailable, "recover", "backend %q is not there any more", f.backend)))
+		k.finish(p, ends.For(agentkernel.Errorf(agentkernel.CodeUnavailable, "recover", "backend %q is not there any more", f.backend)))
 		return false
 	}
 	if f.lost == nil && k.publishAgain(p, f.h.Publication) {
@@ -203,7 +204,7 @@ func (k *Kernel) takeUp(f found) bool {
 	}
 	if f.lost != nil {
 		p.dropReplay()
-		k.finish(p, endingFor(f.lost))
+		k.finish(p, ends.For(f.lost))
 		return false
 	}
 	if f.h.Base.Seq > 0 {

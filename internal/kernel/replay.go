@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/ends"
 	"agentkernel/internal/kernel/permit"
 	"agentkernel/internal/kernel/replay"
 )
@@ -41,7 +42,7 @@ func (k *Kernel) redo(p *process, f *inflight, entry agentkernel.Entry) bool {
 		known = true
 		if err := p.arrivedAt(f); err != nil {
 			p.mu.Unlock()
-			k.finish(p, endingFor(err))
+			k.finish(p, ends.For(err))
 			return false
 		}
 	default:
@@ -85,8 +86,8 @@ func (p *process) replayed() {
 	if p.run.replay != nil && p.run.replay.Empty() {
 		p.run.replay = nil
 		p.inPlace()
-		if p.run.verifies != nil {
-			p.run.verifies.repeated(p)
+		if v := p.run.verifies; v != nil && v.Cut && p.cause() == nil {
+			p.endRun(v.Stop)
 		}
 	}
 }

@@ -33,16 +33,10 @@ func (k *Kernel) reconsider(p *process, f *inflight) {
 	}
 }
 
-// retry makes a call once more that a human allowed to be made again.
+// retry makes a call once more that a human allowed to be made again. Nothing says that it is before it is its turn.
 func (k *Kernel) retry(p *process, f *inflight) {
 	p.mu.Lock()
-	if p.state.Terminal() || k.deferCallLocked(p, f, func() { k.retry(p, f) }) { // nothing says that it is made before it is
-		p.mu.Unlock()
-		return
-	}
-	p.standing.Unresolved.Drop(f.id)
 	f.again = true
-	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryRetry, Call: f.id})
 	p.mu.Unlock()
 	k.readmit(p, f)
 }

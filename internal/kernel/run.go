@@ -8,6 +8,7 @@ import (
 	"agentkernel"
 	"agentkernel/internal/journal"
 	"agentkernel/internal/kernel/advice"
+	"agentkernel/internal/kernel/ends"
 	"agentkernel/internal/kernel/files"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/limits"
@@ -247,7 +248,7 @@ func (k *Kernel) applyTurn(p *process, turn agentkernel.Turn) bool {
 		return true
 	case agentkernel.TurnLost:
 		if p.run.verifies != nil { // it has no journal of its own to begin again with
-			k.finish(p, endingFor(agentkernel.Errorf(agentkernel.CodeUnavailable, "sandbox", "the sandbox was lost while the program ran; try again")))
+			k.finish(p, ends.For(agentkernel.Errorf(agentkernel.CodeUnavailable, "sandbox", "the sandbox was lost while the program ran; try again")))
 			return false
 		}
 		if turn.Err == nil {
@@ -256,11 +257,11 @@ func (k *Kernel) applyTurn(p *process, turn agentkernel.Turn) bool {
 			k.lostBox(p, turn.Err)
 		}
 	case agentkernel.TurnExit:
-		k.finish(p, k.settleFiles(p, ending{state: agentkernel.StateExited, exitCode: turn.ExitCode, result: turn.Result}))
+		k.finish(p, k.settleFiles(p, ends.Ending{State: agentkernel.StateExited, ExitCode: turn.ExitCode, Result: turn.Result}))
 	case agentkernel.TurnFail:
 		return k.handleFailure(p, turn)
 	default:
-		k.finish(p, endingFor(agentkernel.Errorf(agentkernel.CodeInternal, "sandbox", "unknown turn %d", turn.Kind)))
+		k.finish(p, ends.For(agentkernel.Errorf(agentkernel.CodeInternal, "sandbox", "unknown turn %d", turn.Kind)))
 	}
 	return false
 }
@@ -277,7 +278,7 @@ func (k *Kernel) afterRun(p *process) {
 	if cause != nil && p.state == agentkernel.StateWaiting && !p.owned {
 		p.step(steps.Reserve)
 		p.mu.Unlock()
-		k.finish(p, endingFor(cause))
+		k.finish(p, ends.For(cause))
 		return
 	}
 	k.wake(p)

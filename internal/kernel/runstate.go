@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"sync"
 	"time"
 
 	"agentkernel"
@@ -9,6 +8,7 @@ import (
 	"agentkernel/internal/kernel/moves"
 	"agentkernel/internal/kernel/origin"
 	"agentkernel/internal/kernel/replay"
+	"agentkernel/internal/kernel/verify"
 	"agentkernel/internal/sys"
 )
 
@@ -46,28 +46,9 @@ type run struct {
 	abort       *agentkernel.Error // why the kernel is ending the sandbox of a cell, and not the session
 	replay      *replay.Replay     // what the journal still knows better than the program; nil when live
 	origin      *origin.Origin     // of a rerun; nil: none
-	verifies    *verification      // repeats a recording and does nothing else; nil: an ordinary process
+	verifies    *verify.Run        // repeats a recording and does nothing else; nil: an ordinary process
 	turning     time.Duration      // since when, by Kernel.clock, it has been in a turn that the kernel times; 0: it is in none
 	running     time.Duration      // in its sandboxes
 	waits       int64              // how often it had to wait
 	lastRun     int64              // when it last left its slot, for eviction: nanoseconds since 1970
-}
-
-// verification makes a process repeat a journal and do nothing else: no call is made, nothing is journalled, and
-// whatever the journal does not have ends it as a divergence. It is not in the process table.
-type verification struct {
-	cut     bool               // the journal does not show the program's own end
-	last    int64              // number of the last recorded call
-	stop    *agentkernel.Error // ends a process that has repeated all of a journal that was cut
-	done    chan struct{}      // closed when the process has ended
-	once    sync.Once
-	outcome ending
-}
-
-// ended takes how the process of a verification ended.
-func (v *verification) ended(e ending) {
-	v.once.Do(func() {
-		v.outcome = e
-		close(v.done)
-	})
 }

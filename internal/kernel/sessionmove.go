@@ -7,6 +7,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel/backends"
+	"agentkernel/internal/kernel/ends"
 	"agentkernel/internal/kernel/moves"
 	"agentkernel/internal/kernel/replay"
 	"agentkernel/internal/kernel/steps"
@@ -178,16 +179,16 @@ func (p *process) inPlace() {
 
 // moveBack takes a session that did not come to the same place on another backend back to the one that it had, in place
 // of its end. False: that is its end.
-func (k *Kernel) moveBack(p *process, e ending) bool {
+func (k *Kernel) moveBack(p *process, e ends.Ending) bool {
 	p.mu.Lock()
 	c := p.migration
 	if c == nil || p.state.Terminal() {
 		p.mu.Unlock()
 		return false
 	}
-	if p.state != agentkernel.StateRunning || !c.Returns(e.err, e.state == agentkernel.StateExited) {
+	if p.state != agentkernel.StateRunning || !c.Returns(e.Err, e.State == agentkernel.StateExited) {
 		p.migration = nil
-		c.End(e.err)
+		c.End(e.Err)
 		p.mu.Unlock()
 		return false
 	}
@@ -199,7 +200,7 @@ func (k *Kernel) moveBack(p *process, e ending) bool {
 	}
 	if cause := p.cause(); moves.EndsAnywhere(cause) { // it came after the divergence
 		p.mu.Unlock()
-		k.finish(p, endingFor(cause))
+		k.finish(p, ends.For(cause))
 		return true
 	}
 	p.rc = nil // of the sandbox that diverged

@@ -8,6 +8,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/journal"
+	"agentkernel/internal/kernel/ends"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/inbox"
 	"agentkernel/internal/kernel/moves"
@@ -241,5 +242,5 @@ func (k *Kernel) killFor(p *process, cause *agentkernel.Error) {
 		p.step(steps.Reserve) // nobody begins to drive it before it has ended
 	}
 	p.mu.Unlock()
-	k.finish(p, endingFor(cause))
+	k.finish(p, ends.For(cause))
 }

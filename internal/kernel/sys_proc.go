@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/ends"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/specs"
 	"agentkernel/internal/sys"
@@ -50,7 +51,7 @@ func (k *Kernel) exit(p *process, f *inflight, canonical json.RawMessage, again 
 		k.append(p, entry)
 	}
 	p.mu.Unlock()
-	k.finish(p, k.settleFiles(p, ending{state: agentkernel.StateExited, exitCode: code}))
+	k.finish(p, k.settleFiles(p, ends.Ending{State: agentkernel.StateExited, ExitCode: code}))
 	return false
 }
 

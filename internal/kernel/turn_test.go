@@ -3,6 +3,7 @@ package kernel_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -130,12 +131,119 @@ func testTurnAway(t *testing.T, c *turnAway, after time.Duration) {
 		if len(keys) != 5 || len(slices.Compact(keys)) != 5 {
 			t.Errorf("sent were %v", keys)
 		}
-		want := "true.true.true.true.true."
-		if c.lost > 0 {
-			want = "false.true.true.true.true."
-		}
-		if out := next.output(t, 1); out != want {
+		if out := next.output(t, 1); strings.Count(out, "true") != 5-c.lost || strings.Count(out, "false") != c.lost {
 			t.Errorf("it is told %s", out)
+		}
+	})
+}
+
+// TestACallIsHeldBackBeforeItIsSent: a server takes its time to say what its tools are, and its process is halted or paused meanwhile, or
+// the kernel ends: the call is not sent, costs nothing, and is sent when the process goes on.
+func TestACallIsHeldBackBeforeItIsSent(t *testing.T) {
+	for _, c := range []turnAway{
+		{"halt", func(t *testing.T, r *rig) *rig {
+			if err := r.Halt(t.Context(), agentkernel.Hold{}); err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}, func(t *testing.T, r *rig) {
+			if err := r.Thaw(t.Context(), agentkernel.Hold{}); err != nil {
+				t.Fatal(err)
+			}
+		}, 0},
+		{"the end of the kernel", func(t *testing.T, r *rig) *rig {
+			go func() { _ = r.Close() }()
+			pass(time.Microsecond)
+			return r
+		}, nil, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, newRAMStore(), parkSoon, func(k *kernel.Config) { k.Grace = time.Hour })
+				r.backend.add("p", func(p *prog) error {
+					_, err := p.call("tool.call", callTool("append", `{"line":1}`))
+					p.print("%v", err)
+					return err
+				})
+				lists, sent := make(chan struct{}), 0
+				r.tools.fail = func(call agentkernel.ToolCall) (agentkernel.ToolResult, error) {
+					<-lists
+					err := call.Admit(agentkernel.Tool{Server: "fake", Name: "append", Effect: agentkernel.EffectWrite})
+					if err == nil {
+						sent++
+					}
+					return agentkernel.ToolResult{NotSent: true}, err
+				}
+				s := spec("p")
+				s.Allow, s.Budget = []string{"*"}, agentkernel.Budget{Calls: 1}
+				p, err := r.Spawn(t.Context(), s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				pass(time.Second)
+				next := c.away(t, r)
+				close(lists)
+				pass(time.Hour)
+				if sent != 0 {
+					t.Errorf("it was sent %d times in spite of it", sent)
+				}
+				if c.back == nil {
+					next = dies(t, r)
+					if _, err := next.Recover(t.Context(), 0); err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					c.back(t, next)
+				}
+				got, err := next.Wait(t.Context(), p.PID)
+				if err != nil || got.State != agentkernel.StateExited || sent != 1 {
+					t.Errorf("%+v, %v, sent %d times", got, err, sent)
+				}
+				if b, err := next.Budget(t.Context(), p.PID); err != nil || b.Spent.Calls != 1 || b.Held.Calls != 0 {
+					t.Errorf("%+v, %v", b, err)
+				}
+			})
+		})
+	}
+}
+
+// TestARetryThatWaitsForItsTurn is taken up after a crash without another question.
+func TestARetryThatWaitsForItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore(), parkSoon)
+		r.backend.add("p", func(p *prog) error {
+			_, err := p.call("tool.call", callTool("append", `{"line":1}`))
+			return err
+		})
+		free := make(chan struct{})
+		r.tools.delay = func() { <-free }
+		s := pausing("p")
+		s.Allow = []string{"*"}
+		p, err := r.Spawn(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		next := dies(t, r)
+		occupied := next.tools.places.Turn(0, nil)
+		if !occupied.Ready() {
+			t.Fatal("the place is taken")
+		}
+		if _, err := next.Recover(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		if err := next.Resolve(t.Context(), p.PID, 1, agentkernel.Resolution{Decision: agentkernel.DecisionRetry}); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		last := dies(t, next)
+		close(free)
+		if _, err := last.Recover(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := last.Wait(t.Context(), p.PID); err != nil || got.State != agentkernel.StateExited {
+			t.Errorf("%+v, %v", got, err)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/journal"
+	"agentkernel/internal/kernel/ends"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/replay"
 	"agentkernel/internal/kernel/steps"
@@ -31,9 +32,9 @@ func (h *host) Verify(ctx context.Context, v agentkernel.Verification) (agentker
 	if err := k.runVerifier(ctx, p); err != nil {
 		return out, err
 	}
-	e := &p.run.verifies.outcome
-	out.Calls, out.Repeated = p.run.calls, e.err == p.run.verifies.stop
-	out.State, out.ExitCode, out.Result, out.Error = e.state, e.exitCode, e.result, e.err
+	e := &p.run.verifies.Outcome
+	out.Calls, out.Repeated = p.run.calls, e.Err == p.run.verifies.Stop
+	out.State, out.ExitCode, out.Result, out.Error = e.State, e.ExitCode, e.Result, e.Err
 	return out, nil
 }
 
@@ -49,13 +50,13 @@ func (k *Kernel) runVerifier(ctx context.Context, p *process) error {
 	p.mu.Unlock()
 	k.queue.Push(p)
 	select {
-	case <-p.run.verifies.done:
+	case <-p.run.verifies.Done:
 		return nil
 	case <-k.ctx.Done():
 	case <-ctx.Done():
 	}
 	k.killFor(p, agentkernel.Errorf(agentkernel.CodeCanceled, "replay", "the replay was given up"))
-	<-p.run.verifies.done
+	<-p.run.verifies.Done
 	if k.ctx.Err() != nil {
 		return agentkernel.Errorf(agentkernel.CodeUnavailable, "replay", "the kernel is stopping")
 	}
@@ -76,31 +77,24 @@ func (k *Kernel) verifier(v *agentkernel.Verification) (*process, error) {
 	p.run.bound = &sys.Binding{Tools: plan.Tools}
 	p.run.replay = replay.New(h.Queue, plan.Spec.Program.Session)
 	p.standing.Account = h.Account
-	p.run.verifies = &verification{cut: v.Cut, last: p.standing.Account.Calls, done: make(chan struct{}),
-		stop: agentkernel.Errorf(agentkernel.CodeCanceled, "replay", "the recording ends here")}
+	p.run.verifies = &verify.Run{Cut: v.Cut, Last: p.standing.Account.Calls, Done: make(chan struct{}),
+		Stop: agentkernel.Errorf(agentkernel.CodeCanceled, "replay", "the recording ends here")}
 	if p.run.replay.Empty() { // replayed would end it: it has not begun
 		p.run.replay = nil
 	}
 	return p, nil
 }
 
-// repeated is called when nothing is left to repeat; p.mu is held.
-func (v *verification) repeated(p *process) {
-	if v.cut && p.cause() == nil {
-		p.endRun(v.stop)
-	}
-}
-
 // beyond deals with a call that the journal of a verification does not have. False: the process has ended.
 func (k *Kernel) beyond(p *process, f *inflight, canonical json.RawMessage) bool {
-	if f.id < p.run.verifies.last && f.async {
+	if f.id < p.run.verifies.Last && f.async {
 		// It was under way when the process ended, and not as far as its journal.
 		p.mu.Lock()
 		p.inflight.Add(f)
 		p.mu.Unlock()
 		return true
 	}
-	k.finish(p, endingFor(replay.Diverged("the program goes on with call %d, which the recording does not have: %s", f.id,
+	k.finish(p, ends.For(replay.Diverged("the program goes on with call %d, which the recording does not have: %s", f.id,
 		journal.Short(history.Describe(f.op, f.async, canonical), 120))))
 	return false
 }
@@ -113,8 +107,8 @@ func (k *Kernel) stuck(p *process) {
 	p.mu.Unlock()
 	switch {
 	case cause != nil:
-		k.finish(p, endingFor(cause))
+		k.finish(p, ends.For(cause))
 	case waits:
-		k.finish(p, endingFor(replay.Diverged("the program waits for a result that the recording does not have")))
+		k.finish(p, ends.For(replay.Diverged("the program waits for a result that the recording does not have")))
 	}
 }

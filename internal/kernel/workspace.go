@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/ends"
 	"agentkernel/internal/kernel/files"
 	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/kernel/steps"
@@ -20,7 +21,7 @@ func (k *Kernel) watchDisk(p *process) {
 // settleFiles looks after the files of a program that has exited, before its process ends: nothing of its sandbox runs
 // any more, its changes are measured a last time, and applied if that was asked for. The goroutine that drives the
 // process calls it. The intent is durable before the first file is written: a crash in between leads to the same end.
-func (k *Kernel) settleFiles(p *process, e ending) ending {
+func (k *Kernel) settleFiles(p *process, e ends.Ending) ends.Ending {
 	if !p.spec.HasFiles() || p.run.verifies != nil {
 		return e
 	}
@@ -29,14 +30,14 @@ func (k *Kernel) settleFiles(p *process, e ending) ending {
 	p.mu.Unlock()
 	files.Close(p.sandbox(), p.pid, k.cfg.Logger)
 	if full := k.Disk.Ended(k.ctx, p.pid, &p.spec.Spec, p.sandbox); full != nil {
-		return endingFor(full)
+		return ends.For(full)
 	}
-	if e.state != agentkernel.StateExited || e.exitCode != 0 || !p.spec.Publishes() {
+	if e.State != agentkernel.StateExited || e.ExitCode != 0 || !p.spec.Publishes() {
 		return e
 	}
-	data, bad := files.Intent{ExitCode: e.exitCode, Result: e.result}.Encode()
+	data, bad := files.Intent{ExitCode: e.ExitCode, Result: e.Result}.Encode()
 	if bad != nil {
-		return endingFor(bad)
+		return ends.For(bad)
 	}
 	p.mu.Lock()
 	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryPublish, Data: data})
@@ -50,10 +51,10 @@ func (k *Kernel) settleFiles(p *process, e ending) ending {
 
 // publishFiles applies the changes of a process whose intent to do so is in the journal. A kernel that stops meanwhile
 // does not cut it off: that would be an end of the process, where the next kernel can finish it.
-func (k *Kernel) publishFiles(p *process, e ending) ending {
+func (k *Kernel) publishFiles(p *process, e ends.Ending) ends.Ending {
 	if err := files.Publish(context.WithoutCancel(k.ctx), k.cfg.Layers, p.pid, p.spec.Workspace); err != nil {
-		e = endingFor(err)
-		e.state = agentkernel.StateFailed // also where a volume is full: the program did not hit a limit
+		e = ends.For(err)
+		e.State = agentkernel.StateFailed // also where a volume is full: the program did not hit a limit
 	}
 	return e
 }
@@ -64,7 +65,7 @@ func (k *Kernel) publishAgain(p *process, intent json.RawMessage) bool {
 	if !ok || k.cfg.Layers == nil {
 		return false
 	}
-	e := ending{state: agentkernel.StateExited, exitCode: d.ExitCode, result: d.Result}
+	e := ends.Ending{State: agentkernel.StateExited, ExitCode: d.ExitCode, Result: d.Result}
 	p.dropReplay()
 	p.mu.Lock()
 	p.step(steps.Drive)

@@ -3,6 +3,7 @@ package llm
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"agentkernel"
@@ -33,7 +34,12 @@ type Query struct {
 	Shrink  bool
 	Request Request
 	Embed   *EmbedRequest // instead of Request
+	// Held says that nothing may go out at this moment; nil: it may. Ask then ends with ErrHeld.
+	Held func() bool
 }
+
+// ErrHeld is the error of a query of which nothing goes out, or goes out once more, because it is held back.
+var ErrHeld = errors.New("the query is held back")
 
 // Plan is a query that can be asked. It belongs to one call.
 type Plan interface {

@@ -16,63 +16,19 @@ type Places struct {
 
 	mu      sync.Mutex
 	free    int
-	waiting list.List // of chan struct{}, closed when the place is handed over
+	waiting list.List // of *Turn
 }
 
 // New makes n places. of says in few words what has them: `server "files"`.
 func New(n int, of string) *Places { return &Places{of: of, n: n, free: n} }
 
-// Try takes a place if one is free and nobody waits.
-func (p *Places) Try() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.free == 0 || p.waiting.Len() > 0 {
-		return false
-	}
-	p.free--
-	return true
-}
-
-// Take waits for a place or for the end of ctx.
-func (p *Places) Take(ctx context.Context) error {
-	if p.Try() {
-		return nil
-	}
-	p.mu.Lock()
-	turn := make(chan struct{})
-	at := p.waiting.PushBack(turn)
-	p.pass()
-	p.mu.Unlock()
-	select {
-	case <-turn:
-		return nil
-	case <-ctx.Done():
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	select {
-	case <-turn: // handed over in the same moment: pass it on
-		p.free++
-		p.pass()
-	default:
-		p.waiting.Remove(at)
-	}
-	return ctx.Err()
-}
-
-// Give gives a place to the one that waits longest.
-func (p *Places) Give() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.free++
-	p.pass()
-}
-
 // pass hands free places over; p.mu is held.
 func (p *Places) pass() {
 	for first := p.waiting.Front(); first != nil && p.free > 0; first = p.waiting.Front() {
-		close(p.waiting.Remove(first).(chan struct{}))
+		t := p.waiting.Remove(first).(*Turn)
+		t.at, t.has, t.waited, t.since = nil, true, time.Since(t.since), time.Time{}
 		p.free--
+		close(t.granted)
 	}
 }
 
@@ -82,14 +38,16 @@ type Turn struct {
 	limit  time.Duration
 	failed func(ctx context.Context) error
 
-	mu     sync.Mutex
-	has    bool
-	since  time.Time // when it began to wait; zero: it does not
-	waited time.Duration
+	// Guarded by the mutex of the places.
+	has     bool
+	at      *list.Element // among those that wait; nil: it does not
+	granted chan struct{} // closed when it has its place for which it waits
+	since   time.Time     // when it began to wait; zero: it does not
+	waited  time.Duration // for the place that it has
 }
 
-// Turn is the place of a call that waits for it no longer than limit. failed is the error of the call if its context ends before; the
-// cause is then a [*TimeUp] if that was the limit.
+// Turn is the place of a call that waits for it no longer than limit; 0: for any time. failed is the error of the call if its context ends
+// before; the cause is then a [*TimeUp] if that was the limit.
 func (p *Places) Turn(limit time.Duration, failed func(ctx context.Context) error) *Turn {
 	return &Turn{places: p, limit: limit, failed: failed}
 }
@@ -99,42 +57,64 @@ type TimeUp struct{ After time.Duration }
 
 func (t *TimeUp) Error() string { return "the time limit of " + t.After.String() + " is over" }
 
-// Ready takes the place if one is free and nobody waits for it.
-func (t *Turn) Ready() bool { return t.got(t.places.Try(), 0) }
-
-// got notes that the call has its place, for which it has waited, or has it not.
-func (t *Turn) got(ok bool, waited time.Duration) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.has, t.since, t.waited = ok, time.Time{}, waited
-	return ok
+// Ready takes the place if one is free and nobody waits for it. Else the call waits for one from now on.
+func (t *Turn) Ready() bool {
+	p := t.places
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !t.has && t.at == nil {
+		t.at, t.granted, t.since = p.waiting.PushBack(t), make(chan struct{}), time.Now()
+		p.pass()
+	}
+	return t.has
 }
 
 // Wait waits for the place.
 func (t *Turn) Wait(ctx context.Context) error {
-	since := time.Now()
-	t.mu.Lock()
-	t.since = since
-	t.mu.Unlock()
-	ctx, cancel := context.WithTimeoutCause(ctx, t.limit, &TimeUp{t.limit})
-	defer cancel()
-	if !t.got(t.places.Take(ctx) == nil, time.Since(since)) {
-		return t.failed(ctx)
+	if t.Ready() {
+		return nil
 	}
-	return nil
+	if t.limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, t.limit, &TimeUp{t.limit})
+		defer cancel()
+	}
+	t.places.mu.Lock()
+	granted := t.granted
+	t.places.mu.Unlock()
+	select {
+	case <-granted:
+		return nil
+	case <-ctx.Done():
+	}
+	t.places.mu.Lock()
+	defer t.places.mu.Unlock()
+	if t.has { // it was handed over in the same moment
+		return nil
+	}
+	t.leave()
+	return t.failed(ctx)
+}
+
+// leave gives up waiting; the mutex of the places is held.
+func (t *Turn) leave() {
+	if t.at != nil {
+		t.places.waiting.Remove(t.at)
+	}
+	t.at, t.since = nil, time.Time{}
 }
 
 // Waited is how long the call has waited for the place that it has.
 func (t *Turn) Waited() time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.places.mu.Lock()
+	defer t.places.mu.Unlock()
 	return t.waited
 }
 
-// Waiting says why Wait has not returned: `queued 2.1 s: 16 calls of server "files" are under way`; "": it has.
+// Waiting says why Wait has not returned: `queued 2.1 s: 16 calls of server "files" under way`; "": it has.
 func (t *Turn) Waiting() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.places.mu.Lock()
+	defer t.places.mu.Unlock()
 	if t.since.IsZero() {
 		return ""
 	}
@@ -148,13 +128,15 @@ func calls(n int) string {
 	return fmt.Sprintf("%d calls", n)
 }
 
-// Drop gives the place back, if the call has it.
+// Drop gives the place back, if the call has it, and does not wait for it any more.
 func (t *Turn) Drop() {
-	t.mu.Lock()
-	had := t.has
-	t.has = false
-	t.mu.Unlock()
-	if had {
-		t.places.Give()
+	p := t.places
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t.leave()
+	if t.has {
+		t.has = false
+		p.free++
+		p.pass()
 	}
 }

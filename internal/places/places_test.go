@@ -13,29 +13,36 @@ import (
 func TestPlacesAreFIFO(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(1, "x")
-		if err := p.Take(t.Context()); err != nil || p.Try() {
-			t.Fatal(err)
+		turn := func(limit time.Duration) *Turn {
+			return p.Turn(limit, func(ctx context.Context) error { return ctx.Err() })
+		}
+		first := turn(0)
+		if !first.Ready() || !first.Ready() {
+			t.Fatal("there is no place")
 		}
 		order := make(chan int, 10)
-		for i := range 5 {
+		var turns []*Turn
+		for i := range 5 { // in the order in which they ask, whenever they come to wait
+			turns = append(turns, turn(map[bool]time.Duration{true: time.Second}[i == 2]))
+			if turns[i].Ready() {
+				t.Fatal("there is a place too many")
+			}
+		}
+		for i := range turns {
+			turn := turns[len(turns)-1-i]
+			n := len(turns) - 1 - i
 			go func() {
-				ctx := t.Context()
-				if i == 2 { // gives up while it waits
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, time.Second)
-					defer cancel()
-				}
-				if err := p.Take(ctx); err != nil {
-					order <- -i
+				if err := turn.Wait(t.Context()); err != nil {
+					order <- -n
 					return
 				}
-				order <- i
-				p.Give()
+				order <- n
+				turn.Drop()
 			}()
 			synctest.Wait()
 		}
 		<-time.After(2 * time.Second)
-		p.Give()
+		first.Drop()
 		synctest.Wait()
 		var got []int
 		for range 5 {
@@ -44,7 +51,7 @@ func TestPlacesAreFIFO(t *testing.T) {
 		if fmt.Sprint(got) != "[-2 0 1 3 4]" {
 			t.Errorf("order %v", got)
 		}
-		if !p.Try() || p.free != 0 {
+		if !turn(0).Ready() || p.free != 0 {
 			t.Error("a place was lost")
 		}
 	})
@@ -65,7 +72,7 @@ func TestTurn(t *testing.T) {
 			})
 		}
 		first, second, third := turn(), turn(), turn()
-		if !first.Ready() || second.Ready() || second.Waiting() != "" {
+		if !first.Ready() || second.Ready() || second.Waiting() == "" {
 			t.Fatal("who may go at once")
 		}
 		ended := make(chan error, 2)
@@ -77,14 +84,13 @@ func TestTurn(t *testing.T) {
 		}
 		first.Drop()
 		first.Drop()
-		if err := <-ended; err != nil || second.Waited() != 2100*time.Millisecond || second.Waiting() != "" || p.Try() {
+		if err := <-ended; err != nil || second.Waited() != 2100*time.Millisecond || second.Waiting() != "" || p.free != 0 {
 			t.Errorf("%v after %s, %q", err, second.Waited(), second.Waiting())
 		}
 		if err := third.Wait(t.Context()); !errors.Is(err, late) {
 			t.Error(err)
 		}
-		third.Drop() // it has none
-		if p.Try() {
+		if third.Drop(); p.free != 0 || p.waiting.Len() != 0 { // it has none
 			t.Error("there is a place that is not there")
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -94,7 +100,12 @@ func TestTurn(t *testing.T) {
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		if second.Drop(); !p.Try() {
+		if fourth := turn(); fourth.Ready() { // who does not wait after all is passed over
+			t.Error("there is a place too many")
+		} else {
+			fourth.Drop()
+		}
+		if second.Drop(); p.free != 1 || p.waiting.Len() != 0 {
 			t.Error("the place is lost")
 		}
 	})
@@ -109,16 +120,20 @@ func TestNoPlaceIsLost(t *testing.T) {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%7)*100*time.Microsecond)
 			defer cancel()
-			if p.Take(ctx) != nil {
+			turn := p.Turn(0, func(ctx context.Context) error { return ctx.Err() })
+			if i%3 > 0 {
+				_ = turn.Ready()
+			}
+			if turn.Wait(ctx) != nil {
 				return
 			}
+			defer turn.Drop()
 			select {
 			case under <- struct{}{}:
 			default:
 				t.Error("more are under way than there are places")
 			}
 			<-under
-			p.Give()
 		})
 	}
 	all.Wait()

@@ -95,6 +95,9 @@ func (p *purse) add(e *agentkernel.Entry) error {
 		delete(p.held, e.Call)
 		if len(e.Reserve) > 0 { // for the stream that the call has opened
 			p.held[e.Call] = e.Reserve
+			if p.daily.on[e.Call] == "" { // one that held nothing, and waits for its turn again
+				p.daily.begin(e)
+			}
 		}
 	case agentkernel.EntryTerminal:
 		for call, a := range p.held {

@@ -52,6 +52,17 @@ func (w *World) arrives(c agentkernel.ToolCall) {
 	}
 }
 
+// checkHeld checks that nothing is sent to a model, or once more, for a call whose process was told to stand still: "5/3".
+func (w *World) checkHeld(call string) {
+	var pid agentkernel.PID
+	var id int64
+	if _, err := fmt.Sscanf(call, "%d/%d", &pid, &id); err != nil {
+		w.failf("a call of a model is named %q", call)
+	} else if w.held.over(w.disk.row(pid)) {
+		w.failf("call %s asks a model, and its process was told to stand still", call)
+	}
+}
+
 // asked counts a request to a model.
 func (w *World) asked() {
 	w.mu.Lock()

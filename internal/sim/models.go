@@ -194,6 +194,7 @@ func (p *provider) Complete(ctx context.Context, r *llm.Request, watch llm.Watch
 			return nil, &llm.Error{Kind: llm.Canceled, Err: err}
 		}
 	}
+	p.e.w.checkHeld(a.name)
 	q := p.arrives(a, r, fate, roll, turn)
 	defer p.ends(q)
 	switch fate {

@@ -155,12 +155,19 @@ type Call struct {
 	// Streams are those that the process has open.
 	Streams Streams
 	Local   any // what its family keeps of the process; nil: nothing. It is not changed
+	// Held says of a call that leaves the kernel that its process stands still at this moment, or that the kernel ends. It is asked before
+	// anything is sent, also before it is sent once more: then nothing is, and the error of the call is ErrWaits. The caller holds no lock.
+	Held func() bool
 
 	// For Outside alone.
 	Admitted any    // Admission.Value
 	Key      string // for whoever deduplicates effects: "<store uuid>/<pid>/<call>"
 	Expect   string // the incarnation of the peer that answered the process last; "": none has
 }
+
+// ErrWaits is the error of a call outside the kernel that has nothing under way, and waits for its turn again. Outcome.Settle says what it
+// has cost.
+var ErrWaits = agentkernel.Errorf(agentkernel.CodeUnavailable, "kernel", "the call was held back before it was sent again")
 
 // Decode reads the arguments strictly; the error says the expected signature.
 func (c *Call) Decode(v any) error { return Decode(&c.Op.Syscall, c.Args, v) }
@@ -249,12 +256,30 @@ type Admission struct {
 // anything of it is in the journal, and given back when the call has come back. A call that waits for long is in the journal meanwhile,
 // with nothing reserved but agentkernel.AmountUnsent, so that its process can be parked. What stands still has no place.
 type Turn interface {
-	// Ready takes the place if the call may have it at once.
+	// Ready takes the place if the call may have it at once; else Wait follows, or Drop.
 	Ready() bool
 	// Wait waits for the place: days perhaps, where somebody has to do something for it. The error is that of the call, which was not sent.
 	Wait(ctx context.Context) error
 	// Drop gives the place back. It may come several times, and when there is none.
 	Drop()
+}
+
+// Timed is a Turn for which a call waits in the time that calls have.
+type Timed interface {
+	Turn
+	// Waited is how long it has.
+	Waited() time.Duration
+}
+
+// Waited is how much the call has waited of the time that it has.
+func (a *Admission) Waited() time.Duration {
+	if a == nil {
+		return 0
+	}
+	if t, timed := a.Turn.(Timed); timed {
+		return t.Waited()
+	}
+	return 0
 }
 
 // Priced is a Turn with which comes what the call reserves, in the place of Admission.Reserve.

@@ -36,6 +36,9 @@ func (s *set) Call(ctx context.Context, c agentkernel.ToolCall) (agentkernel.Too
 	}
 	forgotten := false
 	for {
+		if c.HasTurn && !forgotten && !srv.ready() { // it has died since
+			return agentkernel.ToolResult{NotSent: true, Waits: true}, agentkernel.Errorf(agentkernel.CodeUnavailable, opCall, "server %q has to start first", srv.entry.name)
+		}
 		inst, err := srv.running(ctx)
 		if err != nil {
 			return unsent, err
@@ -70,34 +73,63 @@ func (s *server) timeout() time.Duration {
 
 // Turn implements agentkernel.ToolSource. That of a server which is not there is for Call to say.
 func (s *set) Turn(server string) agentkernel.ToolTurn {
-	srv, _, err := s.find(server)
+	srv, v, err := s.find(server)
 	if err != nil {
 		return nil
 	}
-	return &turn{Turn: srv.slots.Turn(srv.timeout(), srv.waitedInVain), srv: srv}
+	return &turn{Turn: srv.slots.Turn(srv.timeout(), srv.waitedInVain), srv: srv, python: v.python[srv]}
 }
 
-// turn is that of a call whose server may have to start first: nothing of the call may have been sent before.
+// turn is that of a call whose server may have to start first, and to say what its tools are: nothing of the call may have been sent before.
 type turn struct {
 	*places.Turn
 	srv    *server
+	python string
 	starts atomic.Pointer[time.Time] // since when its server does; nil: it runs, or nobody waits for it
+	took   atomic.Int64              // nanoseconds that it did
+}
+
+// ready says that a server runs, and has said what its tools are.
+func (s *server) ready() bool {
+	inst := s.current.Load()
+	return inst != nil && inst.alive() && inst.tools.Load() != nil
 }
 
 func (t *turn) Ready() bool {
-	inst := t.srv.current.Load()
-	return inst != nil && inst.alive() && t.Turn.Ready()
+	has := t.Turn.Ready() // or it waits from now on, in the order of the calls
+	return has && t.srv.ready()
 }
 
 func (t *turn) Wait(ctx context.Context) error {
 	now := time.Now()
 	t.starts.Store(&now)
-	_, err := t.srv.running(ctx)
+	err := t.start(ctx)
+	t.took.Store(int64(time.Since(now)))
 	if t.starts.Store(nil); err != nil {
 		return err
 	}
 	return t.Turn.Wait(ctx)
 }
+
+// start returns when the server runs and has said what its tools are.
+func (t *turn) start(ctx context.Context) error {
+	for {
+		inst, err := t.srv.running(ctx)
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		_, err = inst.toolset(ctx, t.python)
+		if err == nil {
+			return nil
+		}
+		if err, died := t.srv.unlisted(ctx, inst, began, err); died == never || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func (t *turn) Waited() time.Duration { return max(t.Turn.Waited(), time.Duration(t.took.Load())) }
 
 func (t *turn) Waiting() string {
 	if since := t.starts.Load(); since != nil {
@@ -127,17 +159,8 @@ func (s *server) callOn(ctx context.Context, inst *instance, python string, c ag
 	began := time.Now()
 	ts, err := inst.toolset(ctx, python)
 	if err != nil {
-		if overdue(ctx) {
-			s.late(inst, listMethod, began)
-		}
-		if ctx.Err() != nil {
-			err = s.gaveUp(ctx, "listing the tools of")
-		}
-		// One that was given up because it did not list its tools did not die unnoticed: the next would keep the caller as long.
-		if !inst.alive() && agentkernel.CodeOf(err) != agentkernel.CodeTimeout {
-			again = died
-		}
-		return unsent, again, agentkernel.AsError(err, agentkernel.CodeUnavailable, opCall)
+		err, again = s.unlisted(ctx, inst, began, err)
+		return unsent, again, err
 	}
 	t := ts.find(c.Tool)
 	if t == nil {
@@ -152,12 +175,28 @@ func (s *server) callOn(ctx context.Context, inst *instance, python string, c ag
 		return unsent, never, err
 	}
 	if !c.HasTurn {
-		if err := s.slots.Take(ctx); err != nil {
-			return unsent, never, s.waitedInVain(ctx)
+		turn := s.slots.Turn(0, s.waitedInVain)
+		defer turn.Drop()
+		if err := turn.Wait(ctx); err != nil {
+			return unsent, never, err
 		}
-		defer s.slots.Give()
 	}
 	return s.send(ctx, inst, t, args, c.Key)
+}
+
+// unlisted is the error of a call whose server has not said what its tools are, and says whether the next incarnation may.
+func (s *server) unlisted(ctx context.Context, inst *instance, began time.Time, why error) (err error, again retry) {
+	if overdue(ctx) {
+		s.late(inst, listMethod, began)
+	}
+	if ctx.Err() != nil {
+		why = s.gaveUp(ctx, "listing the tools of")
+	}
+	// One that was given up because it did not list its tools did not die unnoticed: the next would keep the caller as long.
+	if !inst.alive() && agentkernel.CodeOf(why) != agentkernel.CodeTimeout {
+		again = died
+	}
+	return agentkernel.AsError(why, agentkernel.CodeUnavailable, opCall), again
 }
 
 // send puts the call on the wire and reads the answer.

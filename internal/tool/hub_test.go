@@ -578,6 +578,41 @@ func TestConcurrencyCap(t *testing.T) {
 	}
 }
 
+// TestATurnIsAfterTheStart: a call has its turn when its server runs and has said what its tools are, in the order of the calls; and one whose
+// server has died since waits for its turn again.
+func TestATurnIsAfterTheStart(t *testing.T) {
+	src := open(t, tool.Config{}, map[string]tooltest.Server{"test": tooltest.Stdio(t).With("concurrency", 1)})
+	turns := []agentkernel.ToolTurn{src.Turn("test"), src.Turn("test")}
+	for _, turn := range turns {
+		if turn.Ready() {
+			t.Fatal("it is the turn of a call whose server does not run")
+		}
+	}
+	if err := turns[0].Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	wantCode(t, turns[1].Wait(ctx), agentkernel.CodeTimeout, "the call was not sent")
+	c := agentkernel.ToolCall{Server: "test", Tool: "crash", HasTurn: true}
+	_, err := src.Call(t.Context(), c)
+	wantCode(t, err, agentkernel.CodeUnavailable)
+	if r, err := src.Call(t.Context(), c); err == nil || !r.NotSent || !r.Waits {
+		t.Errorf("%+v, %v", r, err)
+	}
+	turns[0].Drop()
+	if err := turns[1].Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := src.Call(t.Context(), agentkernel.ToolCall{Server: "test", Tool: "echo", Arguments: json.RawMessage(`{"value":1}`), HasTurn: true}); err != nil {
+		t.Errorf("%+v, %v", r, err)
+	}
+	turns[1].Drop()
+	if src.Turn("none") != nil {
+		t.Error("a server that is not there has places")
+	}
+}
+
 func TestIncarnationsAndKeptSessions(t *testing.T) {
 	src := open(t, tool.Config{}, map[string]tooltest.Server{
 		"kept": tooltest.Stdio(t).With("session", "kept"), "free": tooltest.Stdio(t)})

@@ -163,7 +163,7 @@ func (end ending) with(result *agentkernel.Entry) bool {
 		if strings.HasSuffix(e.Exception, "ExceptionGroup") {
 			text = e.Traceback // the message does not say what is in the group
 		}
-		return strings.Contains(text, said) || e.Code == failure.Code && text == failure.Message()
+		return strings.Contains(text, said) || e.Code == failure.Code && text == failure.Message() || stopped(e, failure)
 	}
 	var exit struct {
 		Code int `json:"exit_code"`
@@ -175,6 +175,11 @@ func (end ending) with(result *agentkernel.Entry) bool {
 	}
 	i := strings.LastIndex(words, "kernel: "+said)
 	return i >= 0 && !strings.Contains(strings.TrimSuffix(words[i+len("kernel: "+said):], "\n"), "\n")
+}
+
+// stopped says that a process ended as it was asked to, by somebody or by its deadline, with the interrupt that its call had as its result.
+func stopped(end, failure *agentkernel.Error) bool {
+	return failure.Code == agentkernel.CodeInterrupted && end.Code == agentkernel.CodeKilled && (end.Op == "stop" || end.Op == agentkernel.OpDeadline)
 }
 
 // made says whether the call did, or may have done, what it was to do. An error of the tool itself says that it did

@@ -134,4 +134,11 @@ func TestWhatAProcessEndedWith(t *testing.T) {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
+	interrupt := &agentkernel.Entry{Seq: 4, Err: agentkernel.Errorf(agentkernel.CodeInterrupted, "tool.call", "it was interrupted")}
+	for op, ended := range map[string]bool{"stop": true, agentkernel.OpDeadline: true, "kill": false} {
+		end := &agentkernel.Entry{Kind: agentkernel.EntryTerminal, Err: agentkernel.Errorf(agentkernel.CodeKilled, op, "it was asked to stop, and did")}
+		if got := (ending{end, nil, 0}).with(interrupt); got != ended {
+			t.Errorf("%s of a process that was interrupted in a call: %t", op, got)
+		}
+	}
 }

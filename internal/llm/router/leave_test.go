@@ -2,7 +2,9 @@ package router_test
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,6 +69,57 @@ func TestACallThatIsLeft(t *testing.T) {
 				err = <-done
 				if answered := c.sent > 0 && c.fails == nil; (err == nil) != answered {
 					t.Errorf("%v", err)
+				}
+				if f := fakes["openai"]; f.sent != c.sent {
+					t.Errorf("it went out %d times, want %d", f.sent, c.sent)
+				}
+				for _, k := range r.Limits().Keys {
+					if k.Running != 0 || k.Queued != 0 {
+						t.Errorf("%d are under way, and %d wait", k.Running, k.Queued)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestAQueryThatIsHeldBack: it is not sent, or not once more, and says what it has cost; its place is free.
+func TestAQueryThatIsHeldBack(t *testing.T) {
+	for _, c := range []struct {
+		about string
+		fails error
+		after time.Duration
+		want  agentkernel.Amounts
+		sent  int
+	}{
+		{"before it is asked", nil, 0, agentkernel.Amounts{}, 0},
+		{"between two tries, of which none was charged", &llm.Error{Kind: llm.Overloaded, Sent: true, Status: 503}, 1100 * time.Millisecond,
+			agentkernel.Amounts{"model openai:gpt-5-mini": 1}, 1},
+		{"between two tries that did not reach a server", &llm.Error{Kind: llm.Network, Message: "connection refused"}, 1100 * time.Millisecond, agentkernel.Amounts{}, 1},
+	} {
+		t.Run(c.about, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, fakes := set(t, map[string]func(int, *llm.Request) (*llm.Answer, error){"openai": func(int, *llm.Request) (*llm.Answer, error) {
+					if c.fails != nil {
+						return nil, c.fails
+					}
+					return text("pong")
+				}}, "fast openai:gpt-5-mini max_tokens=300 price=1/10")
+				var held atomic.Bool
+				q := ask("hi")
+				q.Held = held.Load
+				p, err := r.Plan(q)
+				if err != nil || !p.Ready() {
+					t.Fatal(err)
+				}
+				time.AfterFunc(c.after, func() { held.Store(true) })
+				if c.after == 0 {
+					synctest.Wait()
+					time.Sleep(time.Nanosecond)
+				}
+				_, used, err := p.Ask(t.Context(), nil)
+				if !errors.Is(err, llm.ErrHeld) || !maps.Equal(used, c.want) {
+					t.Errorf("%v, and it has used %v, want %v", err, used, c.want)
 				}
 				if f := fakes["openai"]; f.sent != c.sent {
 					t.Errorf("it went out %d times, want %d", f.sent, c.sent)

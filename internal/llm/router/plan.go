@@ -47,6 +47,7 @@ type plan struct {
 	used   spent           // by the requests before
 	out    bool            // one is on its way, and what it uses nobody knows
 	left   bool            // nobody waits for an answer: nothing more goes out
+	halted bool            // the query is held back: nothing more goes out in this Ask
 }
 
 // Alias is the model that programs know.
@@ -175,6 +176,9 @@ func (p *plan) Ask(ctx context.Context, tell func(llm.Delta) error) (*llm.Result
 		err = p.r.control.Run(ctx, nil, p.call(), send)
 	}
 	if err != nil {
+		if p.isHalted() && ctx.Err() == nil {
+			return nil, p.usage(), llm.ErrHeld
+		}
 		return nil, p.usage(), p.failure(ctx, err, last)
 	}
 	if !p.reuse { // else it was
@@ -192,15 +196,23 @@ func (p *plan) Ask(ctx context.Context, tell func(llm.Delta) error) (*llm.Result
 // errLeft keeps a request back.
 var errLeft = errors.New("nobody waits for the answer any more")
 
-// leaves notes that a request goes out, unless nobody waits for its answer.
+// leaves notes that a request goes out, unless nobody waits for its answer, or the query is held back.
 func (p *plan) leaves() error {
+	held := p.q.Held != nil && p.q.Held() // not under the mutex: whoever holds a query back may ask what it has used
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.left {
+	if p.halted = held; p.left || held {
 		return errLeft
 	}
 	p.out = true
 	return nil
+}
+
+// isHalted says that the last request did not go out because the query is held back.
+func (p *plan) isHalted() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.halted
 }
 
 // back notes what has become of a request.

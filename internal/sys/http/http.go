@@ -112,6 +112,7 @@ func (f *family) turn(namespace string, r *agentkernel.FetchRequest) *places.Tur
 		f.places[namespace] = of
 	}
 	limit := cmp.Or(r.Timeout, agentkernel.DefaultFetchTimeout)
+	limit -= min(limit/10, time.Second) // for the request itself
 	return of.Turn(limit, func(ctx context.Context) error {
 		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return ctx.Err()

@@ -129,7 +129,7 @@ func (f family) admit(c *sys.Call, q *llm.Query) (sys.Admission, error) {
 	q.ID = fmt.Sprintf("%d/%d", c.PID, c.ID)
 	q.PID, q.Tree, q.Namespace, q.Priority = c.PID, agentkernel.RootOf(c.PID, c.Spec.Ancestors), c.Spec.Namespace, c.Spec.Priority
 	q.Brought = c.Spec.Models
-	q.Bounded, q.Capped = c.BoundsUSD, c.Budgeted
+	q.Bounded, q.Capped, q.Held = c.BoundsUSD, c.Budgeted, c.Held
 	for i := range q.Request.Messages {
 		if err := f.reach(c, q.Request.Messages[i].Parts); err != nil {
 			return sys.Admission{}, named(c, err)
@@ -197,8 +197,11 @@ func (f family) ask(ctx context.Context, c *sys.Call) (sys.Outcome, error) {
 
 // named is an error of a call: with its name, and of one of the codes.
 func named(c *sys.Call, err error) error {
-	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		return err
+	case errors.Is(err, llm.ErrHeld):
+		return sys.ErrWaits
 	}
 	e := *agentkernel.AsError(err, agentkernel.CodeUnavailable, c.Op.Name)
 	e.Op = c.Op.Name

@@ -195,8 +195,17 @@ func (b *Box) call(ctx context.Context, c *sys.Call) (sys.Outcome, error) {
 		return sys.Outcome{}, err
 	}
 	a := c.Admitted.(admitted)
+	held := false
 	r, err := src.Call(ctx, agentkernel.ToolCall{Server: a.tool.Server, Tool: a.tool.Name, Arguments: a.arguments, Key: c.Key, Expect: c.Expect, HasTurn: a.turn,
-		Admit: func(now agentkernel.Tool) error { return stillAdmitted(c, &now) }})
+		Admit: func(now agentkernel.Tool) error {
+			if held = c.Held != nil && c.Held(); held { // its server has taken its time to say what its tools are
+				return sys.ErrWaits
+			}
+			return stillAdmitted(c, &now)
+		}})
+	if err != nil && r.NotSent && (held || r.Waits) {
+		return sys.Outcome{Settle: agentkernel.Amounts{}}, sys.ErrWaits
+	}
 	out := sys.Outcome{Result: r.Value, Incarnation: r.Incarnation, Settled: r.NotSent}
 	if r.Done != nil {
 		out.Done = func(bool) { r.Done() }
