@@ -117,7 +117,7 @@ func (c *toolsAcceptCmd) Run(a *app) error {
 // writeObserved adds what is known of a tool beside what its server says.
 func writeObserved(b *strings.Builder, t agentkernel.Tool, flags string) {
 	if o := t.Observed; o != nil {
-		fmt.Fprintf(b, "\nobserved in %s (version %d)\n%s", count(int64(o.Results), "result"), o.Version, o.Type)
+		fmt.Fprintf(b, "\nobserved in %s (version %d)\n%s", count(o.Results, "result"), o.Version, o.Type)
 		if o.Text != "" {
 			fmt.Fprintf(b, ", JSON text of %s", o.Text)
 		}
