@@ -143,7 +143,7 @@ func (c *budgetAddCmd) Run(a *app) error {
 	more, err := spending("--", map[string]string{agentkernel.AmountUSD: c.USD, agentkernel.AmountTokens: c.Tokens,
 		agentkernel.AmountCalls: c.Calls, agentkernel.AmountTurns: c.Turns, agentkernel.AmountTime: c.Time})
 	if err == nil && more == (agentkernel.Budget{}) {
-		err = agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "nothing is to be added").WithHint("say by how much: --usd 1, --tokens 10k, --calls 5")
+		err = agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "nothing is to be added").WithHint("say by how much: --usd 1, --tokens 10k, --calls 5, --turns 3, --time 10m")
 	}
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"agentkernel"
+	"agentkernel/internal/nearest"
 )
 
 // languageByName are the endings of file names that say how a program is written.
@@ -57,7 +58,11 @@ func knownLanguage(name string) (agentkernel.Language, error) {
 	for i, l := range all {
 		names[i] = string(l)
 	}
-	return "", agentkernel.Errorf(agentkernel.CodeInvalid, "run", "--lang %q is not known: %s", name, strings.Join(names, ", "))
+	e := agentkernel.Errorf(agentkernel.CodeInvalid, "run", "--lang %q is not known: %s", name, strings.Join(names, ", "))
+	if near := nearest.Question(name, names); near != "" {
+		e = e.WithHint("%s", near)
+	}
+	return "", e
 }
 
 // isCommand says whether what stands behind -- is a command of the system and not a program in a language.

@@ -186,7 +186,7 @@ func (a *app) usableTools(f *toolFiles) (files []string, problems []setup.Findin
 // examine runs all checks. files are tools files whose servers are started once; models looks at the models, nil: nothing does.
 // unread are settings that cannot be read.
 func (a *app) examine(ctx context.Context, home string, files []string, models func(context.Context) []setup.Finding, unread []string) setup.Report {
-	return setup.Doctor(ctx, setup.DoctorOptions{Home: home, Shared: setup.UserEngines(), Version: version, Engine: a.engine(), Tools: files, Log: a.cfg.Log.Path,
+	return setup.Doctor(ctx, setup.DoctorOptions{Home: home, Shared: setup.UserEngines(), Version: version, Engine: a.engine(), Backend: a.cfg.Backend, Tools: files, Log: a.cfg.Log.Path,
 		Python: a.cfg.Python, Quota: a.cfg.Quota, Unread: unread, Reader: embedded.OpenReader, Examine: examineStored, Dial: a.dial, ToolSource: toolSource, TryProcess: tryProcess, TryWalls: embedded.TryWalls,
 		Models: models, Embeddings: a.cfg.Embeddings.URL, TryEmbeddings: func(ctx context.Context) (int, error) {
 			return embedded.TryEmbeddings(ctx, embedded.Embeddings(a.cfg.Embeddings))

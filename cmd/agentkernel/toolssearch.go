@@ -63,7 +63,7 @@ func (c *toolsSearchCmd) Run(a *app) error {
 	case len(found.Problems) > 0:
 		return exitCode(agentkernel.ExitUnavailable)
 	}
-	return agentkernel.Errorf(agentkernel.CodeNotFound, "tools", "none of %d tools has anything of %q", found.Total, strings.Join(c.Query, " ")).
+	return agentkernel.Errorf(agentkernel.CodeNotFound, "tools", "none of %s has anything of %q", count(int64(found.Total), "tool"), strings.Join(c.Query, " ")).
 		WithHint("say it in other words, or: agentkernel tools list")
 }
 
@@ -110,14 +110,14 @@ func (c *toolsAcceptCmd) Run(a *app) error {
 	if a.cli.JSON {
 		return a.printJSON(map[string]int{"changed": n})
 	}
-	a.con.Note("%s", fmt.Sprintf("%d tools of %s had changed; they are accepted as they are now", n, c.Server))
+	a.con.Note("%s", counted(int64(n), "tool of "+c.Server+" had changed; it is accepted as it is now", "tools of "+c.Server+" had changed; they are accepted as they are now"))
 	return nil
 }
 
 // writeObserved adds what is known of a tool beside what its server says.
 func writeObserved(b *strings.Builder, t agentkernel.Tool, flags string) {
 	if o := t.Observed; o != nil {
-		fmt.Fprintf(b, "\nobserved in %d results (version %d)\n%s", o.Results, o.Version, o.Type)
+		fmt.Fprintf(b, "\nobserved in %s (version %d)\n%s", count(o.Results, "result"), o.Version, o.Type)
 		if o.Text != "" {
 			fmt.Fprintf(b, ", JSON text of %s", o.Text)
 		}

@@ -90,13 +90,20 @@ func searchTools(ctx context.Context, c *call, in searchInput) (*searchOutput, e
 	return out, nil
 }
 
+func counted(tools int) string {
+	if tools == 1 {
+		return "1 tool"
+	}
+	return fmt.Sprintf("%d tools", tools)
+}
+
 func (o *searchOutput) text() string {
 	var b strings.Builder
 	for _, t := range o.Tools {
 		b.WriteString(t.text())
 	}
 	if len(o.Tools) == 0 {
-		fmt.Fprintf(&b, "nothing found for %.200q among %d tools; try other words or an empty query\n", o.query, o.Total)
+		fmt.Fprintf(&b, "nothing found for %.200q among %s; try other words or an empty query\n", o.query, counted(o.Total))
 	}
 	for _, p := range o.Problems {
 		fmt.Fprintf(&b, "not searched: %s\n", p)

@@ -40,6 +40,7 @@ func Names(word string, names []string) []string {
 		}
 		return strings.Compare(a.name, b.name)
 	})
+	found = slices.Compact(found) // a name may be known twice
 	var out []string
 	for _, s := range found[:min(len(found), shown)] {
 		out = append(out, s.name)

@@ -119,6 +119,9 @@ func checkDatabase(ctx context.Context, o DoctorOptions) []Finding {
 		return ok("%s (%s)", dir.Database(), bytesize.Rounded(size))
 	}
 	k, err := o.Reader(ctx, o.Home)
+	if err != nil && size == 0 && agentkernel.CodeOf(err) == agentkernel.CodeVersion { // the next kernel makes a new one of it
+		return failed(Warn, err)
+	}
 	if err != nil {
 		return failed(Fail, err)
 	}

@@ -103,7 +103,7 @@ func checkServer(ctx context.Context, source agentkernel.ToolSource, s agentkern
 		f.Check = name
 		return f
 	}
-	return Finding{Check: name, Status: OK, Found: fmt.Sprintf("%s, %d tools, tools.%s", s.Transport, len(tools), s.PythonName)}
+	return Finding{Check: name, Status: OK, Found: fmt.Sprintf("%s, %s, tools.%s", s.Transport, count(len(tools), "tool", "tools"), s.PythonName)}
 }
 
 // checkSearch asks the embedder for a vector. Without one, or with one that fails, tools are searched by words.

@@ -20,6 +20,9 @@ func checkProcess(ctx context.Context, o DoctorOptions) []Finding {
 	if err != nil {
 		return failed(Warn, err)
 	}
+	if o.cpython != nil {
+		o.cpython.Store(true)
+	}
 	if len(t.Lacking) > 0 {
 		return warn("nothing, if that is enough; else run the kernel where these can be had", "Python %s runs behind its walls, without: %s",
 			t.Python, strings.Join(t.Lacking, "; "))

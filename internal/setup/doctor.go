@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"agentkernel"
@@ -46,6 +47,7 @@ type DoctorOptions struct {
 	Version string   // of the calling binary
 	Engine  string   // the setting `engine`
 	Python  string   // the setting `python`
+	Backend string   // the setting `backend`
 	Tools   []string // MCP configuration files, absolute
 	Log     string   // the kernel's log; "": that of the data directory
 	Quota   int64    // the setting `storage.quota`, bytes; 0: none
@@ -72,6 +74,8 @@ type DoctorOptions struct {
 
 	LookPath func(name string) (string, error) // nil: exec.LookPath
 	Timeout  time.Duration                     // for one check; 0: 30 s
+
+	cpython *atomic.Bool // set by the check of the process backend: programs run there
 }
 
 // Check examines one thing. It must end when ctx does, and change nothing.
@@ -87,6 +91,8 @@ type Check struct {
 // CheckTools is the check of the servers of tools files.
 const CheckTools = "tool servers"
 
+const checkOfEngine = "engine"
+
 // Checks is the table: a new check is one entry.
 func Checks() []Check {
 	return []Check{
@@ -98,7 +104,7 @@ func Checks() []Check {
 		{Name: "storage", Run: checkStorage, Inside: true},
 		{Name: "leftovers", Run: checkLeftovers, Inside: true},
 		{Name: "kernel log", Run: checkLog, Setting: "log.path"},
-		{Name: "engine", Run: checkEngine, Setting: "engine"},
+		{Name: checkOfEngine, Run: checkEngine, Setting: "engine"},
 		{Name: "walls of Monty", Run: checkWalls, Setting: "engine"},
 		{Name: "process backend", Run: checkProcess, Setting: "python"},
 		{Name: "node", Run: checkNode},
@@ -120,6 +126,7 @@ func examine(ctx context.Context, o DoctorOptions, checks []Check) Report {
 	if o.Timeout == 0 {
 		o.Timeout = 30 * time.Second
 	}
+	o.cpython = new(atomic.Bool)
 	r := Report{OK: true, Version: o.Version, Home: o.Home, Findings: []Finding{}}
 	closed := unreadable(o.Home)
 	for _, c := range checks {
@@ -131,17 +138,37 @@ func examine(ctx context.Context, o DoctorOptions, checks []Check) Report {
 			if f.Check == "" {
 				f.Check = c.Name
 			}
-			r.OK = r.OK && f.Status != Fail
 			r.Findings = append(r.Findings, f)
 		}
 	}
+	if o.cpython.Load() {
+		spareEngine(r.Findings, o)
+	}
+	r.OK = !slices.ContainsFunc(r.Findings, failing)
 	return r
+}
+
+func failing(f Finding) bool { return f.Status == Fail }
+
+// spareEngine says of an engine that is missing what that means where CPython runs programs: they need none by a setting, or are slower
+// without. Where a setting names an engine or asks for it, it stays a failure.
+func spareEngine(all []Finding, o DoctorOptions) {
+	for i := range all {
+		f := &all[i]
+		switch {
+		case f.Check != checkOfEngine || f.Status != Fail:
+		case o.Backend == "process" || o.Backend == "unconfined":
+			f.Status, f.Found = Warn, f.Found+"; programs need none, since the setting backend has them run in CPython"
+		case o.Engine == "" && (o.Backend == "" || o.Backend == "auto"):
+			f.Status, f.Found = Warn, f.Found+"; until then programs run in CPython, where small ones start ten times slower"
+		}
+	}
 }
 
 // Add puts findings of the caller in front of the report.
 func (r *Report) Add(found ...Finding) {
 	r.Findings = append(slices.Clone(found), r.Findings...)
-	r.OK = !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Status == Fail })
+	r.OK = !slices.ContainsFunc(r.Findings, failing)
 }
 
 func runCheck(ctx context.Context, o DoctorOptions, c Check) []Finding {

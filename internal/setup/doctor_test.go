@@ -382,3 +382,48 @@ func TestAKernelThatHasJustBegun(t *testing.T) {
 		t.Errorf("dialled %d times: %+v", dialled, f)
 	}
 }
+
+// A missing engine is no failure where programs run in CPython, unless a setting names an engine or asks for it.
+func TestDoctorWithoutAnEngine(t *testing.T) {
+	runs := func(context.Context, string) (Trial, error) { return Trial{Python: "3.11"}, nil }
+	lacks := func(context.Context, string) (Trial, error) {
+		return Trial{}, agentkernel.Errorf(agentkernel.CodeUnavailable, "sandbox", "no walls")
+	}
+	for _, c := range []struct {
+		backend, engine string
+		try             func(context.Context, string) (Trial, error)
+		want            Status
+		found           string
+	}{
+		{"", "", runs, Warn, "until then programs run in CPython"},
+		{"auto", "", runs, Warn, "until then programs run in CPython"},
+		{"process", "", runs, Warn, "programs need none, since the setting backend"},
+		{"process", "/nonexistent", runs, Warn, "programs need none"},
+		{"monty", "", runs, Fail, "not installed"},
+		{"", "/nonexistent", runs, Fail, "/nonexistent"},
+		{"", "", lacks, Fail, "not installed"},
+		{"process", "", lacks, Fail, "not installed"},
+		{"", "", nil, Fail, "not installed"},
+	} {
+		r := Doctor(t.Context(), DoctorOptions{Home: filepath.Join(t.TempDir(), "h"), LookPath: nothing, Backend: c.backend, Engine: c.engine, TryProcess: c.try})
+		expect(t, r, "engine", c.want, c.found, "")
+		if r.OK != (c.want == Warn) {
+			t.Errorf("backend %q, engine %q: OK is %t", c.backend, c.engine, r.OK)
+		}
+	}
+}
+
+// An emptied database is no failure either: the next kernel begins a new one. One that cannot be read is.
+func TestDoctorWithAnEmptiedDatabase(t *testing.T) {
+	dir, err := datadir.Open(filepath.Join(t.TempDir(), "h"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size, want := range map[int]Status{0: Warn, 10: Fail} {
+		write(t, dir.Database(), size)
+		r := Doctor(t.Context(), DoctorOptions{Home: dir.Path(), LookPath: nothing, Reader: func(context.Context, string) (agentkernel.Kernel, error) {
+			return nil, agentkernel.Errorf(agentkernel.CodeVersion, "store", "it is empty").WithHint("restore it")
+		}})
+		expect(t, r, "database", want, "it is empty", "restore it")
+	}
+}

@@ -27,6 +27,9 @@ func TestNamesOfSecrets(t *testing.T) {
 		"Deploy.KEY.SWM": true, "token": true, "token.go": false, "tokens.txt": false,
 		"ssh_host_ed25519_key": true, "ssh_host_rsa_key.pub": false, "secring.gpg": true, "x.kdb": true, ".password-store/a.gpg": true, "deploy_key": true, "deploy_key.pub": false, "github_rsa": true, "work_ed25519": true, "work_ed25519.pub": false,
 		".config/solana/id.json": true, "id.json": false, ".ethereum/keystore/UTC--x": true, "app-firebase-adminsdk-x1.json": true, "gcp-key.json": true, "gcloud-service-key.json": true, "oauth_creds.json": true, "token.pickle": true,
+		".rclone.conf": true, ".msmtprc": true, ".credentials": true, ".credentials/x": true, ".api_key": true, "api_key.txt": true, "api_keys.py": false, ".kaggle/kaggle.json": true, "kaggle.json": true,
+		".mbsyncrc": true, ".cdsapirc": true, ".env copy": true, ".env (copy)": true, ".env copy 2": true, ".env (1)": true, "credentials - Copy.json": true, "credentials (2nd copy).json": true, "server copy.pem": true, "token (1)": true,
+		"notes copy.txt": false, "report (1).pdf": false, "copy": false, " copy": false, "(1)": false,
 		".authinfo": true, ".netrc.gpg": true, ".pg_service.conf": true, ".smbcredentials": true, ".databrickscfg": true, ".dbt/profiles.yml": true, "profiles.yml": false, ".snowsql/config": true, ".vscode/sftp.json": true, ".vscode/settings.json": false,
 		"storageState.json": true, ".env-prod": true, ".env-example": false, ".envs/.production/.django": true, "env.production": true, "env.py": false, "env.d.ts": false, "key.properties": true, ".fish_history": true, ".irb_history": true, ".histfile": true, "tokens.json": true, "readme.md": false, "main.py": false,
 	} {

@@ -3,6 +3,8 @@ package workspace
 import (
 	"path"
 	"strings"
+
+	"agentkernel/internal/lazy"
 )
 
 // secret are the files in which keys and passwords usually lie. In a folder that a program is shown without having been
@@ -15,7 +17,7 @@ var secretGroups = []group{
 		".ssh/", ".gnupg/", "wallet.dat", ".vault-token", ".vault_pass*", ".vault-pass*"}},
 	{"credentials", []string{"credentials", "credentials.*", "*credentials*.json", "client_secret*.json", "service-account*.json", "service_account*.json", "serviceaccount*.json", "*firebase-adminsdk*.json", "gcp-key.json", "gcloud-service-key.json", "oauth_creds.json", "secret.*", "secrets.*",
 		"*.secret", "*.secrets", ".secrets/", ".netrc", "_netrc", ".netrc.gpg", ".authinfo", ".authinfo.gpg", ".git-credentials", ".htpasswd", ".pgpass", ".my.cnf", ".mylogin.cnf", ".s3cfg", ".pg_service.conf", ".smbcredentials", ".databrickscfg", ".dbt/profiles.yml", ".snowsql/config", ".boto", ".aws/", ".azure/", ".kube/", "kubeconfig*", "*.kubeconfig",
-		".config/gcloud/", ".config/gh/", ".config/rclone/", "rclone.conf", ".docker/config.json", ".dockercfg", ".dockerconfigjson", "*.tfvars", "*.tfvars.json", "*.tfstate", "*.tfstate.*", ".terraformrc", "token", "token.json", "tokens.json", "token.pickle", ".token", "*.token", "auth.json",
+		".config/gcloud/", ".config/gh/", ".config/rclone/", "rclone.conf", ".rclone.conf", ".msmtprc", ".mbsyncrc", ".cdsapirc", ".credentials", ".credentials/", ".api_key", ".api_key.*", "api_key", "api_key.*", ".kaggle/", "kaggle.json", ".docker/config.json", ".dockercfg", ".dockerconfigjson", "*.tfvars", "*.tfvars.json", "*.tfstate", "*.tfstate.*", ".terraformrc", "token", "token.json", "tokens.json", "token.pickle", ".token", "*.token", "auth.json",
 		"local.settings.json", ".vscode/sftp.json", "storagestate.json", "playwright/.auth/"}},
 	{"settings that hold tokens", []string{".npmrc", ".yarnrc*", ".pypirc", ".gem/", ".cargo/credentials*", "nuget.config", "settings-security.xml", ".m2/settings.xml", ".gradle/gradle.properties", ".sentryclirc", "*mcp*.json", ".claude.json",
 		"claude_desktop_config.json", ".git-credentials"}},
@@ -37,6 +39,10 @@ var sources = map[string]bool{".pub": true, ".md": true, ".rst": true, ".html": 
 // copies are how names of files end that editors, tools and people write beside another.
 var copies = []string{"~", ".bak", ".old", ".orig", ".save", ".lock"}
 
+// managed is how file managers name a copy, before its ending or behind it: "X copy", "X copy 2", "X (copy)", "X (another copy)",
+// "X (3rd copy)", "X (1)", "X - Copy", "X - Copy (2)".
+var managed = lazy.Regexp(`^(.+?)(?: (?:- )?copy(?: \d+| \(\d+\))?| \((?:(?:another |\d+(?:st|nd|rd|th) )?copy(?: \d+)?|\d+)\))(\.[^. ]+)?$`)
+
 // copied is the path of the file that one of this path is a copy of, by its name; p itself: of none.
 func copied(p string) string {
 	low := fold(p)
@@ -51,6 +57,11 @@ func copied(p string) string {
 	}
 	if at := len(name) - len(".swp"); at > 0 && name[at:len(name)-1] == ".sw" && 'a' <= name[len(name)-1] && name[len(name)-1] <= 'p' {
 		return dir + name[:at] // Vim, which goes on to .swo, .swn ... where there is one
+	}
+	if strings.Contains(name, " ") {
+		if m := managed().FindStringSubmatch(name); m != nil {
+			return dir + m[1] + m[2]
+		}
 	}
 	return p
 }

@@ -26,7 +26,12 @@ func TestNamesThatActUnasked(t *testing.T) {
 			}
 		}
 	}
-	for _, p := range []string{"analysis.R", "build.gradle", "CODEBUDDY.txt", "render.yaml.md", "tools/README.md", "tools/run.py", "tools/srv/y.txt", "tools/srv", "tools/a/b/c.py", "tools/_darcs/x", ".jj/repo/op_store/x", ".jj/working_copy/x", "eslint.config.js", ".rubocop.yml", ".flake8", ".phan/stubs/x.php"} {
+	for _, p := range []string{".git/refs/heads/main.lock", ".git/refs/remotes/origin/main.lock", ".git/logs/HEAD.lock", ".git/objects/maintenance.lock", "sub/.git/refs/heads/x.lock/y", ".git/index.lock", ".git/packed-refs.lock"} {
+		if actsPath(p, true) == "" {
+			t.Errorf("%s is not withheld", p)
+		}
+	}
+	for _, p := range []string{".git/refs/heads/main", ".git/refs/heads/lock", "refs/heads/main.lock", "analysis.R", "build.gradle", "CODEBUDDY.txt", "render.yaml.md", "tools/README.md", "tools/run.py", "tools/srv/y.txt", "tools/srv", "tools/a/b/c.py", "tools/_darcs/x", ".jj/repo/op_store/x", ".jj/working_copy/x", "eslint.config.js", ".rubocop.yml", ".flake8", ".phan/stubs/x.php"} {
 		if why := actsPath(p, true); why != "" {
 			t.Errorf("%s is withheld: %s", p, why)
 		}

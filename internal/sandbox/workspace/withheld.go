@@ -63,6 +63,9 @@ const (
 var gitData = map[string]bool{"objects": true, "refs": true, "logs": true, "index": true, "head": true, "orig_head": true, "fetch_head": true, "packed-refs": true,
 	"commit_editmsg": true, "merge_head": true, "merge_msg": true, "merge_mode": true, "auto_merge": true, "cherry_pick_head": true, "revert_head": true, "shallow": true, "description": true}
 
+// locks says whether git waits for a file in .git to go, or refuses to work: no name of its own ends so.
+func locks(p string) bool { return strings.HasSuffix(p, ".lock") || strings.Contains(p, ".lock/") }
+
 // actsPath says why a change at p is withheld; "": it is not. solid: it is no directory, or was none.
 func actsPath(p string, solid bool) string {
 	low := fold(p)
@@ -72,7 +75,7 @@ func actsPath(p string, solid bool) string {
 			continue
 		}
 		first, _, _ := strings.Cut(after, "/")
-		if !more && solid || more && (!gitData[first] || strings.HasPrefix(after, "objects/info/alternates") || strings.HasPrefix(after, "objects/info/http-")) {
+		if !more && solid || more && (!gitData[first] || strings.HasPrefix(after, "objects/info/alternates") || strings.HasPrefix(after, "objects/info/http-") || locks(after)) {
 			return gitActs
 		}
 		if strings.HasPrefix(after+"/", replaceRefs+"/") {

@@ -202,7 +202,7 @@ func (d *Dir) absent(sum Sum) error {
 			WithHint("mount it, or restore it from the same backup as the database")
 	}
 	return agentkernel.Errorf(agentkernel.CodeNotFound, "blob", "blob %s is not in %s", sum, d.root).
-		WithHint("restore the directory from the same backup as the database")
+		WithHint("put the file back from a copy of that directory; or restore a whole backup: agentkernel restore FILE --force")
 }
 
 // Delete removes the file.

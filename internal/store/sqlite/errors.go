@@ -12,6 +12,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/access"
+	"agentkernel/internal/shellword"
 	"agentkernel/internal/store/sqlite/binding"
 )
 
@@ -36,7 +37,7 @@ func explain(path string, err error) error {
 		return diskFull(dir)
 	case primary == sqlite3.SQLITE_CORRUPT:
 		return agentkernel.Errorf(agentkernel.CodeCorrupt, "store", "the database %s is damaged: %w", path, err).
-			WithHint("restore it from a backup, or move it away to begin a new one; `sqlite3 %s .recover` saves what can be read", path)
+			WithHint("restore a backup: agentkernel restore FILE --force; without one move it away to begin anew; `sqlite3 %s .recover` saves what can be read", shellword.File(path))
 	case primary == sqlite3.SQLITE_NOTADB:
 		return notOurs(path, "it is not an SQLite database")
 	case primary == sqlite3.SQLITE_BUSY, primary == sqlite3.SQLITE_LOCKED:

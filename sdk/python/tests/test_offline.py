@@ -63,6 +63,18 @@ class Hints(unittest.TestCase):
             self.assertEqual(found and found[1], "set it", text)
         self.assertIsNone(_result._PASSED_ON.search("no (it is not set)"))
 
+    def test_budgets_in_python(self) -> None:
+        """What a hint says of budgets is in the words of the SDK, where it has any."""
+        for typed, here in {
+            "a budget is given when a process is started: agentkernel spawn --budget-usd 2 ...": 'a budget is given when a process is started: client.spawn(..., budget={"usd": 2})',
+            "agentkernel budget add 7 --usd 0.5 while it lives; agentkernel rerun 7 --budget-usd 2": "client.add_budget(7, usd=0.5) while it lives; agentkernel rerun 7 --budget-usd 2",
+            "agentkernel budget add 7 --tokens 10k": 'client.add_budget(7, tokens="10k")',
+            "agentkernel budget add 7 --time N": "client.add_budget(7, time=...)",
+            "agentkernel budget show 7 · agentkernel budget add 7 ... raises that": "client.budget(7) · client.add_budget(7, ...) raises that",
+            "raise it with --budget-usd": 'raise it with budget={"usd": ...}',
+        }.items():
+            self.assertEqual(errors.in_python(typed), here)
+
 
 class Connecting(unittest.TestCase):
     def test_kernels_that_end_before_they_are_met(self) -> None:

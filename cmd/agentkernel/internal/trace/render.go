@@ -156,6 +156,8 @@ func (r *renderer) outcome(s *step) string {
 			text = cut(firstLine(text), resultWidth+20)
 		}
 		return r.styleLines("31", console.Clean(text))
+	case s.end.IsZero() && s.call.Reserve[agentkernel.AmountUnsent] > 0:
+		return r.style("33", "… not sent")
 	case s.end.IsZero():
 		return r.style("33", "… no result")
 	case string(s.result) == "null" || len(s.result) == 0:

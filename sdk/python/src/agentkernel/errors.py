@@ -96,6 +96,10 @@ _COMMANDS = [(re.compile(f"`?agentkernel {typed}`?"), here) for typed, here in (
     (r"llm key (\S+) --pid (\d+)" + _END, r'client.give_key("\1", ..., \2)'),
     (r"llm key (\S+?)" + _END, r'client.give_key("\1", ...)'),
     (r"get (\d+) (\S+) -o (\S+)" + _END, lambda m: f"client.save_file({m[1]}, {_quoted(m[2])}, {_quoted(m[3])})"),
+    (r"budget show (\d+)" + _END, r"client.budget(\1)"),
+    (r"budget add (\d+) --(usd|tokens|calls|turns|time) ([\w.]+)", lambda m: f"client.add_budget({m[1]}, {m[2]}={_amount(m[3])})"),
+    (r"budget add (\d+) \.\.\.", r"client.add_budget(\1, ...)"),
+    (r"spawn --budget-(usd|tokens|calls|turns|time) ([\w.]+)(?: \.\.\.)?", lambda m: f'client.spawn(..., budget={{"{m[1]}": {_amount(m[2])}}})'),
     (r"ps (?:-a|--all)\b", "client.ps(all=True)"),
     (r"(ps|recover|shutdown)\b(?! +-| +\d)", r"client.\1()"),
     (r"(halt|thaw) --namespace ('[^']*'|[^\s;,'`]+)(?! +-|[^\s;,`])", lambda m: f"client.{m[1]}(namespace={_quoted(m[2])})"),
@@ -107,6 +111,13 @@ _COMMANDS = [(re.compile(f"`?agentkernel {typed}`?"), here) for typed, here in (
 
 def _quoted(word: str) -> str:
     return repr(word.strip("'"))
+
+
+def _amount(word: str) -> str:
+    """An amount as it is typed: 2, 0.5, 10k, or the word that stands for one."""
+    if word.isupper():
+        return "..."
+    return word if re.fullmatch(r"\d+(?:\.\d+)?", word) else f'"{word}"'
 
 
 def in_python(hint: str) -> str:
