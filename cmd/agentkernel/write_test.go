@@ -14,11 +14,11 @@ import (
 	"agentkernel"
 )
 
-// TestWriteCode tells a disk that is to blame from a name that is.
+// TestWriteCode tells a disk that is to blame from a name that is, and from permission that is missing.
 func TestWriteCode(t *testing.T) {
 	for err, want := range map[error]agentkernel.Code{
 		syscall.ENOSPC: agentkernel.CodeStorage, syscall.EROFS: agentkernel.CodeStorage,
-		syscall.ENOENT: agentkernel.CodeInvalid, syscall.EACCES: agentkernel.CodeInvalid,
+		syscall.ENOENT: agentkernel.CodeInvalid, syscall.EACCES: agentkernel.CodeDenied, syscall.EPERM: agentkernel.CodeDenied,
 	} {
 		if got := writeCode(&fs.PathError{Op: "write", Path: "x", Err: err}); got != want {
 			t.Errorf("%v: %s, want %s", err, got, want)
@@ -68,7 +68,7 @@ func TestBackupIsOursAlone(t *testing.T) {
 			if err := plant(path); err != nil {
 				t.Fatal(err)
 			}
-			if f, err := openPartial(path); agentkernel.CodeOf(err) != agentkernel.CodeStorage {
+			if f, err := openPartial(path); agentkernel.CodeOf(err) != agentkernel.CodeInvalid {
 				t.Errorf("%v %v", f, err)
 			}
 			if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
@@ -103,7 +103,7 @@ func TestPartialOnAForeignDisk(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openPartial(path); agentkernel.CodeOf(err) != agentkernel.CodeStorage {
+	if _, err := openPartial(path); agentkernel.CodeOf(err) != agentkernel.CodeInvalid {
 		t.Errorf("one that was there: %v", err)
 	}
 }

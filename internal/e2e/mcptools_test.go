@@ -192,6 +192,7 @@ func TestMCPTellsOfAWriteInDoubt(t *testing.T) {
 	cfg := tooltest.Config(t, map[string]tooltest.Server{"test": tooltest.Stdio(t)})
 	cs := connectMCP(t, mcpConfig(openEmbedded(t, home(t)), cfg))
 	code := "from tools.test import hang\nhang()"
+	tool(t, cs, "execute_code", args{"code": "from tools.test import echo\necho(value=1)"}, "") // the server runs from now on
 	tool(t, cs, "execute_code", args{"code": code, "timeout": 1}, "!interrupted while tool.call test.hang was under way; whether it happened is unknown\ntimeout: ")
 	tool(t, cs, "execute_code", args{"code": code, "timeout": 1, "session": "none"}, "!tool.call test.hang was under way: look whether it happened")
 }
