@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"agentkernel"
@@ -497,7 +498,7 @@ func (k *Kernel) goOutside(p *process, f *inflight) {
 		ctx, late := context.WithTimeout(ctx, time.Duration(p.spec.InForce.CallWait)-f.admission.Waited()) // the disk's time is not the call's
 		defer late()
 		out, err := k.outside(ctx, p, f)
-		if err == sys.ErrWaits && k.waitAgain(p, f, out.Settle) {
+		if errors.Is(err, sys.ErrWaits) && k.waitAgain(p, f, out.Settle) {
 			return
 		}
 		committed := k.complete(p, f, out, err)
@@ -541,7 +542,7 @@ func (k *Kernel) outside(ctx context.Context, p *process, f *inflight) (outcome,
 	if err == nil {
 		k.table.streams.Open(p.pid, f.id, &out)
 		return outcome{Outcome: out}, nil
-	} else if err == sys.ErrWaits {
+	} else if errors.Is(err, sys.ErrWaits) {
 		return outcome{Outcome: out}, err
 	}
 	e := unresolved.Failure(ctx, f.op, f.label, err, out.Settled)

@@ -123,7 +123,7 @@ func (t *turn) start(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		if err, died := t.srv.unlisted(ctx, inst, began, err); died == never || ctx.Err() != nil {
+		if again, err := t.srv.unlisted(ctx, inst, began, err); again == never || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -159,7 +159,7 @@ func (s *server) callOn(ctx context.Context, inst *instance, python string, c ag
 	began := time.Now()
 	ts, err := inst.toolset(ctx, python)
 	if err != nil {
-		err, again = s.unlisted(ctx, inst, began, err)
+		again, err = s.unlisted(ctx, inst, began, err)
 		return unsent, again, err
 	}
 	t := ts.find(c.Tool)
@@ -185,7 +185,7 @@ func (s *server) callOn(ctx context.Context, inst *instance, python string, c ag
 }
 
 // unlisted is the error of a call whose server has not said what its tools are, and says whether the next incarnation may.
-func (s *server) unlisted(ctx context.Context, inst *instance, began time.Time, why error) (err error, again retry) {
+func (s *server) unlisted(ctx context.Context, inst *instance, began time.Time, why error) (again retry, err error) {
 	if overdue(ctx) {
 		s.late(inst, listMethod, began)
 	}
@@ -196,7 +196,7 @@ func (s *server) unlisted(ctx context.Context, inst *instance, began time.Time, 
 	if !inst.alive() && agentkernel.CodeOf(why) != agentkernel.CodeTimeout {
 		again = died
 	}
-	return agentkernel.AsError(why, agentkernel.CodeUnavailable, opCall), again
+	return again, agentkernel.AsError(why, agentkernel.CodeUnavailable, opCall)
 }
 
 // send puts the call on the wire and reads the answer.
