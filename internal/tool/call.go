@@ -324,8 +324,13 @@ func within(ctx context.Context) string {
 
 // gaveUp is the same before anything was sent.
 func (s *server) gaveUp(ctx context.Context, doing string) error {
+	why := context.Cause(ctx)
+	if errors.Is(why, context.DeadlineExceeded) { // of the caller
+		return agentkernel.Errorf(codeOfContext(ctx), opCall, "%s server %q: the time of the call is over; it was not sent", doing, s.entry.name).
+			WithHint("a longer limit: --call-timeout")
+	}
 	return &agentkernel.Error{Code: codeOfContext(ctx), Op: opCall,
-		Err: fmt.Errorf("%s server %q: %w; the call was not sent", doing, s.entry.name, context.Cause(ctx))}
+		Err: fmt.Errorf("%s server %q: %w; the call was not sent", doing, s.entry.name, why)}
 }
 
 func codeOfContext(ctx context.Context) agentkernel.Code {

@@ -593,7 +593,7 @@ func TestATurnIsAfterTheStart(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	wantCode(t, turns[1].Wait(ctx), agentkernel.CodeTimeout, "the call was not sent")
+	wantCode(t, turns[1].Wait(ctx), agentkernel.CodeTimeout, "the time of the call is over; it was not sent")
 	c := agentkernel.ToolCall{Server: "test", Tool: "crash", HasTurn: true}
 	_, err := src.Call(t.Context(), c)
 	wantCode(t, err, agentkernel.CodeUnavailable)

@@ -136,7 +136,7 @@ func settledMark(t *Tree, e *agentkernel.Entry) string {
 	text := "the stream of " + call + " has ended: "
 	switch {
 	case len(e.Reserve) > 0:
-		text = call + " waits for its turn again, as its kernel has ended: "
+		text = call + " waits for its turn again: "
 	case !before(func(b *agentkernel.Entry) bool { return b.Kind == agentkernel.EntryResult || b.Done }):
 		text = call + " was left without an answer: "
 	case before(func(b *agentkernel.Entry) bool { return b.Kind == agentkernel.EntrySettled && len(b.Reserve) == 0 }):

@@ -207,7 +207,7 @@ func TestAStreamThatIsSettledBeforeItIsRead(t *testing.T) {
 		{Seq: 9, Kind: agentkernel.EntrySettled, Call: 4, Settle: agentkernel.Amounts{}},
 	}}
 	for i, want := range []string{"the stream of call 2 has ended: $1.00", "the stream of call 3 has ended: $1.00", "the stream of call 3 was read to its end",
-		"call 4 waits for its turn again, as its kernel has ended: nothing was used", "call 4 was left without an answer: nothing was used"} {
+		"call 4 waits for its turn again: nothing was used", "call 4 was left without an answer: nothing was used"} {
 		if got := settledMark(tree, &tree.Entries[i+4]); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
@@ -226,7 +226,7 @@ func TestACallThatWaitsAgain(t *testing.T) {
 			marks = append(marks, s.mark)
 		}
 	}
-	want := []string{"call 1 waits for its turn again, as its kernel has ended: nothing was used", "call 1 goes out: what it waited for is there", "call 1 is made once more"}
+	want := []string{"call 1 waits for its turn again: nothing was used", "call 1 goes out: what it waited for is there", "call 1 is made once more"}
 	if !slices.Equal(marks, want) {
 		t.Errorf("%q, want %q", marks, want)
 	}
