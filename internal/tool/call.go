@@ -96,6 +96,7 @@ func (s *server) ready() bool {
 }
 
 func (t *turn) Ready() bool {
+	t.took.Store(0)
 	has := t.Turn.Ready() // or it waits from now on, in the order of the calls
 	return has && t.srv.ready()
 }
