@@ -469,10 +469,20 @@ func (t *fakeTools) Tools(_ context.Context, server string) ([]agentkernel.Tool,
 
 // Turn is that of a server with so many places.
 func (t *fakeTools) Turn(string) agentkernel.ToolTurn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if t.places == nil {
 		return nil
 	}
 	return t.places.Turn(time.Minute, func(ctx context.Context) error { return ctx.Err() })
+}
+
+// limit gives it so many places, of which none is taken.
+func (t *fakeTools) limit(n int) *places.Places {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.places = places.New(n, "fake")
+	return t.places
 }
 
 func (t *fakeTools) Call(ctx context.Context, c agentkernel.ToolCall) (agentkernel.ToolResult, error) {

@@ -10,7 +10,6 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel"
-	"agentkernel/internal/places"
 )
 
 // turnAway is how a process is kept from going on, and goes on again.
@@ -72,7 +71,7 @@ func TestWhatWaitsForItsTurnIsNotSent(t *testing.T) {
 // dies is the kernel after one that has died.
 func dies(t *testing.T, r *rig) *rig {
 	next := died(t, r, 0)
-	return next.boot(t, next.store, parkSoon, func(*kernel.Config) { next.tools.places = places.New(1, "fake") })
+	return next.boot(t, next.store, parkSoon, func(*kernel.Config) { next.tools.limit(1) })
 }
 
 // turnPrograms are a program that makes five writes at once, and says what became of them.
@@ -96,7 +95,7 @@ func testTurnAway(t *testing.T, c *turnAway, after time.Duration) {
 		turnPrograms(r)
 		free := make(chan struct{})
 		r.tools.delay = func() { <-free }
-		r.tools.places = places.New(1, "fake")
+		r.tools.limit(1)
 		s := spec("p")
 		s.Allow = []string{"*"}
 		if _, err := r.Spawn(t.Context(), s); err != nil {
@@ -225,7 +224,7 @@ func TestARetryThatWaitsForItsTurn(t *testing.T) {
 		}
 		pass(time.Second)
 		next := dies(t, r)
-		occupied := next.tools.places.Turn(0, nil)
+		occupied := next.tools.limit(1).Turn(0, nil)
 		if !occupied.Ready() {
 			t.Fatal("the place is taken")
 		}
