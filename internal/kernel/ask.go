@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"agentkernel"
 	"agentkernel/internal/journal"
@@ -35,10 +36,8 @@ func (k *Kernel) permit(p *process, f *inflight, canonical json.RawMessage) bool
 
 // asks is what a human is asked about the process, as WaitsFor says it; "": nothing. p.mu is held.
 func (p *process) asks() string {
-	for _, f := range p.inflight {
-		if f.asking {
-			return agentkernel.YourAnswer + f.admission.Name
-		}
+	if i := slices.IndexFunc(p.inflight, func(f *inflight) bool { return f.asking }); i >= 0 {
+		return agentkernel.YourAnswer + p.inflight[i].admission.Name
 	}
 	return ""
 }
@@ -58,8 +57,7 @@ func (k *Kernel) pauseUnheard(p *process) {
 	}
 }
 
-// showQuestions tells a watcher that answers questions what a process and those below it ask already, and lets those go on that
-// waited for it.
+// showQuestions tells a watcher that answers questions what a process and those below it ask already, and lets those go on that waited for it.
 func (k *Kernel) showQuestions(p *process, w *watch.Watcher) {
 	k.askers(p, w, func(q *process) {
 		for _, f := range q.inflight {

@@ -129,19 +129,20 @@ func (k *Kernel) admit(p *process, f *inflight, canonical json.RawMessage) {
 
 // readmit makes a call of an earlier life again. Its permission was settled when its intent was journalled.
 func (k *Kernel) readmit(p *process, f *inflight) {
+	again := func(err error) { k.goOutsideAgain(p, f, err) }
 	switch {
 	case k.deferCall(p, f, func() { k.readmit(p, f) }):
 	case f.handler == nil:
-		k.goOutsideAgain(p, f, permit.NotHere(f.op))
+		again(permit.NotHere(f.op))
 	case f.handler.Admit == nil:
-		k.goOutsideAgain(p, f, nil)
+		again(nil)
 	default:
 		k.consult(p, f, func(err error) {
 			if err != nil {
-				k.goOutsideAgain(p, f, err)
-				return
+				again(err)
+			} else {
+				k.turn(p, f, nil, again)
 			}
-			k.turn(p, f, nil, func(err error) { k.goOutsideAgain(p, f, err) })
 		})
 	}
 }
@@ -159,8 +160,10 @@ func (k *Kernel) goOutsideAgain(p *process, f *inflight, err error) {
 	if goes { // a process that was paused for it, or for another that asks again now, has enough
 		k.resumeIf([]*process{p}, func(p *process) bool { return f.effect == agentkernel.EffectPaid && p.whyPaused().Short != nil })
 		k.goOutside(p, f)
-	} else if f.admission.Drop(); err != nil && !k.deferOverBudget(p, f, err, later) {
-		k.complete(p, f, outcome{}, err)
+	} else if err != nil { // else it has no place any more
+		if f.admission.Drop(); !k.deferOverBudget(p, f, err, later) {
+			k.complete(p, f, outcome{}, err)
+		}
 	}
 }
 
@@ -172,8 +175,7 @@ func (k *Kernel) consult(p *process, f *inflight, then func(error)) {
 		then(err)
 		return
 	}
-	ctx, cancel := context.WithTimeout(p.context(), time.Duration(p.spec.InForce.CallWait))
-	k.lookOutside(ctx, cancel, p, f, then)
+	k.lookOutside(p, f, time.Duration(p.spec.InForce.CallWait), then)
 }
 
 // turnAfter is how long a call waits for its turn before the journal has it, so that its process can be parked.
@@ -192,18 +194,23 @@ func (k *Kernel) turn(p *process, f *inflight, canonical json.RawMessage, then f
 		return *adm, adm.Turn.Wait(ctx)
 	}
 	p.admitted(f, waits)
-	ctx, cancel := context.WithCancel(p.context())
+	limit := 10 * 365 * 24 * time.Hour           // any time
 	if _, timed := adm.Turn.(sys.Timed); timed { // some of its time is left for the call
-		callWait := time.Duration(p.spec.InForce.CallWait)
-		ctx, cancel = context.WithTimeout(p.context(), callWait-min(callWait/10, time.Second))
+		limit = time.Duration(p.spec.InForce.CallWait)
+		limit -= min(limit/10, time.Second)
 	}
-	k.lookOutside(ctx, cancel, p, f, then)
+	k.lookOutside(p, f, limit, func(err error) {
+		if err == nil || !k.deferCall(p, f, func() { k.turn(p, f, canonical, then) }) { // else its time was over while it could not go on
+			then(err)
+		}
+	})
 }
 
-// lookOutside does what a call does later, in a goroutine, and calls then with its error.
-func (k *Kernel) lookOutside(ctx context.Context, cancel context.CancelFunc, p *process, f *inflight, then func(error)) {
+// lookOutside does what a call does later, in a goroutine and within a time, and calls then with its error.
+func (k *Kernel) lookOutside(p *process, f *inflight, limit time.Duration, then func(error)) {
+	ctx, cancel := context.WithTimeout(p.context(), limit)
 	p.mu.Lock()
-	look, gone := f.admission.Later, f.dropped // the program has begun again meanwhile, and issues it anew
+	look, gone := f.admission.Later, p.gone(f) // it was interrupted, or the program has begun again meanwhile, and issues it anew
 	if f.cancel = cancel; !gone {
 		p.inflight.Add(f)
 	}
@@ -228,7 +235,7 @@ func (k *Kernel) queued(p *process, f *inflight, canonical json.RawMessage) {
 	stopping := k.table.Closed()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if f.intended() || f.admission.Later == nil || p.gone(f) || p.standsStill() || stopping {
+	if f.intended() || f.again || f.origin != nil /* that may have been sent */ || f.admission.Later == nil || p.gone(f) || p.standsStill() || stopping {
 		return
 	}
 	entry := f.entry(canonical)
@@ -269,8 +276,10 @@ func (k *Kernel) make(p *process, f *inflight, canonical json.RawMessage) {
 		}
 		if waits {
 			k.goOutside(p, f)
-		} else if adm.Drop(); err != nil && !k.deferOverBudget(p, f, err, func() { k.make(p, f, canonical) }) {
-			k.answer(p, f, canonical, outcome{}, err)
+		} else if err != nil { // else it has no place any more
+			if adm.Drop(); !k.deferOverBudget(p, f, err, func() { k.make(p, f, canonical) }) {
+				k.answer(p, f, canonical, outcome{}, err)
+			}
 		}
 	})
 }
@@ -423,12 +432,14 @@ func (k *Kernel) intend(p *process, f *inflight, canonical json.RawMessage) (wai
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.state.Terminal() || f.dropped || k.deferCallLocked(p, f, func() { k.begin(p, f, canonical) }) {
+		f.admission.Drop()
 		return false, nil
 	}
 	if err := p.takeInterrupt(f); err != nil { // it came while the call waited to be made
 		return false, err
 	}
 	if stopping { // nobody would be there for its answer: it is made by the next kernel; see answer
+		f.admission.Drop()
 		p.inflight.Add(f)
 		return false, nil
 	}
@@ -460,8 +471,7 @@ func (k *Kernel) reserve(p *process, f *inflight) (want agentkernel.Amounts, at 
 }
 
 // reserveAgain notes that a call which costs each time is made once more, or that it is the turn of one, and reserves for it. Others have
-// what they reserved.
-// False: nobody waits for it any more, or its process stands still, and later makes it.
+// what they reserved. False: nobody waits for it any more, or its process stands still, and later makes it.
 func (k *Kernel) reserveAgain(p *process, f *inflight, later func()) (goes bool, err error) {
 	stopping := k.table.Closed()
 	p.mu.Lock()
@@ -469,6 +479,7 @@ func (k *Kernel) reserveAgain(p *process, f *inflight, later func()) (goes bool,
 	unsent := p.standing.Account.Amounts.Unsent(f.id) // from now on it may have been sent
 	switch {
 	case stopping || p.gone(f) || k.deferCallLocked(p, f, later):
+		f.admission.Drop()
 		return false, nil
 	case !unsent && !f.again && f.effect != agentkernel.EffectPaid && f.admission.Wants()[agentkernel.AmountUSD] == 0:
 		return true, nil
@@ -498,7 +509,8 @@ func (k *Kernel) goOutside(p *process, f *inflight) {
 		ctx, late := context.WithTimeout(ctx, time.Duration(p.spec.InForce.CallWait)-f.admission.Waited()) // the disk's time is not the call's
 		defer late()
 		out, err := k.outside(ctx, p, f)
-		if errors.Is(err, sys.ErrWaits) && k.waitAgain(p, f, out.Settle) {
+		if errors.Is(err, sys.ErrWaits) {
+			k.waitAgain(p, f, out.Settle)
 			return
 		}
 		committed := k.complete(p, f, out, err)
@@ -511,19 +523,21 @@ func (k *Kernel) goOutside(p *process, f *inflight) {
 	}
 }
 
-// waitAgain lets a call wait for its turn again that has nothing under way. False: it has cost something.
-func (k *Kernel) waitAgain(p *process, f *inflight, used agentkernel.Amounts) bool {
+// waitAgain lets a call wait for its turn again that has nothing under way. One of which nothing was ever sent is unsent again; of another
+// nobody knows what the first time did, or it has cost something.
+func (k *Kernel) waitAgain(p *process, f *inflight, used agentkernel.Amounts) {
 	entry, unsent := reserve.Unsent(f.id, used)
-	if unsent {
-		p.mu.Lock()
-		if !p.gone(f) && k.ctx.Err() == nil {
-			f.ours, f.cancel = false, nil
-			k.append(p, entry)
-		}
-		p.mu.Unlock()
+	p.mu.Lock()
+	first := f.ours && !f.again && f.origin == nil && !p.standing.Account.Amounts.Again(f.id)
+	gone := p.gone(f) || k.ctx.Err() != nil
+	if f.cancel = nil; !gone && unsent && (first || f.effect == agentkernel.EffectPaid) {
+		f.ours = false
+		k.append(p, entry)
+	}
+	p.mu.Unlock()
+	if !gone {
 		k.readmit(p, f)
 	}
-	return unsent
 }
 
 // outside runs the handler of an external call. A write that may have been made and was not answered has an unknown outcome.
@@ -541,8 +555,8 @@ func (k *Kernel) outside(ctx context.Context, p *process, f *inflight) (outcome,
 	f.admission.Drop() // it is the turn of the next, whatever the disk does
 	if err == nil {
 		k.table.streams.Open(p.pid, f.id, &out)
-		return outcome{Outcome: out}, nil
-	} else if errors.Is(err, sys.ErrWaits) {
+	}
+	if err == nil || errors.Is(err, sys.ErrWaits) {
 		return outcome{Outcome: out}, err
 	}
 	e := unresolved.Failure(ctx, f.op, f.label, err, out.Settled)

@@ -15,8 +15,7 @@ import (
 // again: then he reads in the journal what it did, and follows it if it is still running. The key is in the journal with
 // the cell, so that it is durable before anything that the cell does outside.
 
-// fedBefore finds where in the journal of a session a cell with this one's key was handed over; 0: nowhere. CodeConflict if
-// that was another cell.
+// fedBefore finds where in the journal of a session a cell with this one's key was handed over; 0: nowhere. CodeConflict if that was another cell.
 func (k *Kernel) fedBefore(ctx context.Context, pid agentkernel.PID, cell *agentkernel.Cell) (at int64, err error) {
 	if cell.Key == "" {
 		return 0, nil
@@ -146,8 +145,7 @@ func (k *Kernel) prepareCell(ctx context.Context, p *process, cell agentkernel.C
 	return &agentkernel.NextCell{Cell: cell, Tools: tools}, fed, nil
 }
 
-// cellTools binds the tools that a cell imports. What is handed over is journalled, so that a replay needs
-// no server: the schemas stay out.
+// cellTools binds the tools that a cell imports. What is handed over is journalled, so that a replay needs no server: the schemas stay out.
 func (k *Kernel) cellTools(ctx context.Context, p *process, name string, refs []agentkernel.ToolRef) ([]agentkernel.Tool, error) {
 	if len(refs) == 0 {
 		return nil, nil

@@ -178,8 +178,7 @@ func (k *Kernel) feedInline(ctx context.Context, p *process, answer json.RawMess
 	return seen, err
 }
 
-// reserve makes the caller the one who drives a waiting process, whatever wakes it, if it can be driven here at all; p.mu
-// is held. It ends with goOn.
+// reserve makes the caller the one who drives a waiting process, whatever wakes it, if it can be driven here at all; p.mu is held. It ends with goOn.
 func (p *process) reserve() bool {
 	if p.owned || p.state != agentkernel.StateWaiting || p.run.need != needReply || p.run.reemit || p.run.origin != nil || p.run.replay != nil || p.run.verifies != nil {
 		return false

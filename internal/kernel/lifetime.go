@@ -46,8 +46,7 @@ func (k *Kernel) enforceTime(p *process) bool {
 	return err != nil
 }
 
-// begins is for a process that was just put into the table, before it runs: whoever changes the holds after this finds it there;
-// p.mu is held.
+// begins is for a process that was just put into the table, before it runs: whoever changes the holds after this finds it there; p.mu is held.
 func (k *Kernel) begins(p *process) {
 	k.inOrder(k.heed(p))
 	k.startClock(p)

@@ -8,8 +8,7 @@ import (
 	"agentkernel/internal/sys"
 )
 
-// op is a system call as the kernel carries it out: one of a family, or one of its own, which change the table of processes
-// and see it.
+// op is a system call as the kernel carries it out: one of a family, or one of its own, which change the table of processes and see it.
 type op struct {
 	*sys.Op
 	ownOp

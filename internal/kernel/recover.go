@@ -191,8 +191,7 @@ func (k *Kernel) readProcess(ctx context.Context, rec agentkernel.ProcessRecord,
 	return f, nil
 }
 
-// takeUp issues again what was under way for a process that has come into the table. False: it could not be continued, and has
-// ended.
+// takeUp issues again what was under way for a process that has come into the table. False: it could not be continued, and has ended.
 func (k *Kernel) takeUp(f found) bool {
 	p := f.p
 	if p.run.backend == nil && p.spec.Backend != specs.Hosted {

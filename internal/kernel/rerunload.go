@@ -20,8 +20,7 @@ func (k *Kernel) rerunRules(name string) origin.Rule {
 	return origin.Rule{}
 }
 
-// originOf reads the origin of a process that is taken up again. One that is gone ends the process: to go on would make its
-// calls again.
+// originOf reads the origin of a process that is taken up again. One that is gone ends the process: to go on would make its calls again.
 func (k *Kernel) originOf(ctx context.Context, p *process) (*origin.Origin, *agentkernel.Error) {
 	from, err := k.loadOrigin(ctx, &p.spec.Spec)
 	if err != nil {

@@ -170,8 +170,7 @@ func (k *Kernel) leaveUnknown(p *process) {
 	}
 }
 
-// openInReplay says that the call is an open write that the program has not repeated yet, and whose outcome
-// is for a human to decide; p.mu is held.
+// openInReplay says that the call is an open write that the program has not repeated yet, and whose outcome is for a human to decide; p.mu is held.
 func (p *process) openInReplay(call int64) bool {
 	if p.run.replay == nil || p.spec.OnUnknown != agentkernel.UnknownPause {
 		return false

@@ -110,8 +110,7 @@ func (k *Kernel) loseBox(p *process) agentkernel.Sandbox {
 	return p.takeBox()
 }
 
-// letWait closes the sandbox of a session that waits now, at the call f if that has not begun, and lets go of it; it unlocks
-// p.mu.
+// letWait closes the sandbox of a session that waits now, at the call f if that has not begun, and lets go of it; it unlocks p.mu.
 func (k *Kernel) letWait(p *process, box agentkernel.Sandbox, f *inflight) {
 	p.mu.Unlock()
 	if p.spec.HasFiles() { // nothing may write to them when it begins again

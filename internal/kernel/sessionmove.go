@@ -45,8 +45,7 @@ func (p *process) placing(backend string, program *agentkernel.Program) *moves.P
 	return &moves.Placing{PID: p.pid, Spec: &p.spec.Spec, Stays: p.run.origin != nil || !p.replayable(), Backend: backend, Program: program}
 }
 
-// moveSession takes a session that waits for a cell to another backend, and returns when it waits there, or why it does
-// not: then it is where it was.
+// moveSession takes a session that waits for a cell to another backend, and returns when it waits there, or why it does not: then it is where it was.
 func (k *Kernel) moveSession(ctx context.Context, p *process, to *backends.Backend, why *agentkernel.Error) error {
 	c, err := p.leave(ctx)
 	if err != nil {
@@ -107,8 +106,7 @@ func (p *process) leave(ctx context.Context) (*moves.Session, error) {
 	}
 }
 
-// arrivedAt tells whoever moved a session that it waits for its cell again; p.mu is held. The error says that it does not
-// stand where it stood.
+// arrivedAt tells whoever moved a session that it waits for its cell again; p.mu is held. The error says that it does not stand where it stood.
 func (p *process) arrivedAt(f *inflight) *agentkernel.Error {
 	c := p.migration
 	if c == nil || !f.asksForCell() {
@@ -168,8 +166,7 @@ func (k *Kernel) moveInCell(p *process, call agentkernel.Call) bool {
 	return true
 }
 
-// inPlace notes that a session which moved in the middle of a cell, or had to go back, has repeated all that it had done:
-// it stays. p.mu is held.
+// inPlace notes that a session which moved in the middle of a cell, or had to go back, has repeated all that it had done: it stays. p.mu is held.
 func (p *process) inPlace() {
 	if c := p.migration; c != nil && c.Cell > 0 {
 		p.migration = nil

@@ -150,8 +150,7 @@ func (k *Kernel) under(pid agentkernel.PID, all bool) (found []*process) {
 	return found
 }
 
-// killAbsent kills a process that no kernel runs, and all below it, also what no kernel has taken up: a later recovery would
-// continue it.
+// killAbsent kills a process that no kernel runs, and all below it, also what no kernel has taken up: a later recovery would continue it.
 func (k *Kernel) killAbsent(ctx context.Context, rec *agentkernel.ProcessRecord, all bool) error {
 	tree, err := history.Tree(ctx, k.store, rec.PID)
 	if err != nil {

@@ -246,3 +246,93 @@ func TestARetryThatWaitsForItsTurn(t *testing.T) {
 		}
 	})
 }
+
+// TestARetryThatIsHeldBackStaysInDoubt: nothing was sent the second time, and nobody knows what the first time did.
+func TestARetryThatIsHeldBackStaysInDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore(), parkSoon)
+		r.backend.add("p", func(p *prog) error {
+			_, err := p.call("tool.call", callTool("append", `{"line":1}`))
+			return err
+		})
+		hangs := make(chan struct{})
+		r.tools.delay = func() { <-hangs }
+		s := pausing("p")
+		s.Allow = []string{"*"}
+		p, err := r.Spawn(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		next := dies(t, r)
+		lists := make(chan struct{})
+		next.tools.mu.Lock()
+		next.tools.fail = func(call agentkernel.ToolCall) (agentkernel.ToolResult, error) {
+			<-lists
+			return agentkernel.ToolResult{NotSent: true}, call.Admit(agentkernel.Tool{Server: "fake", Name: "append", Effect: agentkernel.EffectWrite})
+		}
+		next.tools.mu.Unlock()
+		if _, err := next.Recover(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		if err := next.Resolve(t.Context(), p.PID, 1, agentkernel.Resolution{Decision: agentkernel.DecisionRetry}); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		if err := next.Halt(t.Context(), agentkernel.Hold{}); err != nil {
+			t.Fatal(err)
+		}
+		close(lists)
+		pass(time.Second)
+		if err := next.Signal(t.Context(), p.PID, agentkernel.SignalKill); err != nil {
+			t.Fatal(err)
+		}
+		got, err := next.Process(t.Context(), p.PID)
+		if err != nil || got.Error == nil || !strings.Contains(got.Error.Hint, "was under way: look whether it happened") {
+			t.Errorf("%+v, %v", got, err)
+		}
+		close(hangs)
+	})
+}
+
+// TestAnInterruptedCallIsNotMadeAtTheThaw: it has been answered, also where it was in the journal and waited for its turn.
+func TestAnInterruptedCallIsNotMadeAtTheThaw(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore(), parkSoon)
+		r.backend.add("p", func(p *prog) error {
+			_, err := p.call("tool.call", callTool("append", `{"line":1}`))
+			p.print("%v", agentkernel.CodeOf(err))
+			return nil
+		})
+		occupied := r.tools.limit(1).Turn(0, nil)
+		if !occupied.Ready() {
+			t.Fatal("the place is taken")
+		}
+		s := spec("p")
+		s.Allow = []string{"*"}
+		p, err := r.Spawn(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second) // the journal has it
+		if err := r.Halt(t.Context(), agentkernel.Hold{}); err != nil {
+			t.Fatal(err)
+		}
+		occupied.Drop()
+		pass(time.Second) // it has had its turn, and waits for the thaw
+		if err := r.Signal(t.Context(), p.PID, agentkernel.SignalInterrupt); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Thaw(t.Context(), agentkernel.Hold{}); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		if out := r.output(t, p.PID); out != string(agentkernel.CodeInterrupted) || len(r.tools.keys) != 0 {
+			t.Errorf("it is told %q, and %d calls were sent", out, len(r.tools.keys))
+		}
+		if last := r.tools.places.Turn(0, nil); !last.Ready() {
+			t.Error("the place is lost")
+		}
+	})
+}

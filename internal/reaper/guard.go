@@ -25,13 +25,18 @@ var mainCalled atomic.Bool
 // is for what starts seldom and is not ours: tool servers.
 type Guarded struct{ *Reaper }
 
+// thisFile is the executable of this process, of which a guard is made: the very file that runs, also if it was replaced.
+const thisFile = "/proc/self/exe"
+
+func access(path string) error { return syscall.Access(path, 1) }
+
 // Guarded is a launcher that starts commands below a guard.
 func (r *Reaper) Guarded() Guarded { return Guarded{r} }
 
 // Start starts cmd as [Reaper.Start] does. A file that cannot be executed is no error here: the command ends at once with
 // status 126 and says why on its standard error.
 func (g Guarded) Start(cmd *exec.Cmd) error {
-	if !canGuard || !mainCalled.Load() {
+	if !canGuard || !mainCalled.Load() || access(thisFile) != nil {
 		return g.Reaper.Start(cmd)
 	}
 	control, mine, err := os.Pipe()
@@ -52,6 +57,7 @@ func (g Guarded) Start(cmd *exec.Cmd) error {
 func (s *started) end(ctx context.Context) {
 	if s.control != nil {
 		_ = s.control.Close()
+		_ = syscall.Kill(s.PID, syscall.SIGCONT) // the command may have stopped it with the group
 		ctx, cancel := guardPatience(ctx)
 		defer cancel()
 		if awaitGone(ctx, s.proc()) == nil {

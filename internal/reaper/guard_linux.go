@@ -43,7 +43,7 @@ func wrap(cmd *exec.Cmd, control *os.File) {
 	}
 	cmd.ExtraFiles = append(cmd.ExtraFiles[:len(cmd.ExtraFiles):len(cmd.ExtraFiles)], control)
 	cmd.Args = append([]string{"agentkernel", Argument, fd, cmd.Path}, argv...)
-	cmd.Path = "/proc/self/exe" // the very file that runs, also if it was replaced
+	cmd.Path = thisFile
 }
 
 // unexecutable is the status of a command that could not be started, as a shell has it.
@@ -102,6 +102,10 @@ func letGo(control int) {
 			_ = unix.Dup3(null, fd, 0)
 		}
 		_ = unix.Close(null)
+	} else {
+		for fd := range 3 {
+			_ = unix.Close(fd)
+		}
 	}
 }
 
