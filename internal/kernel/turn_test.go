@@ -206,42 +206,57 @@ func TestACallIsHeldBackBeforeItIsSent(t *testing.T) {
 	}
 }
 
+// leavesInDoubt has the kernel of a process die in its one write, and gives the next kernel, which asks what is to become of it. The tool
+// goes on when free is closed.
+func leavesInDoubt(t *testing.T, setUp func(next *rig)) (next *rig, pid agentkernel.PID, free chan struct{}) {
+	t.Helper()
+	r := newRig(t, newRAMStore(), parkSoon)
+	r.backend.add("p", func(p *prog) error {
+		_, err := p.call("tool.call", callTool("append", `{"line":1}`))
+		return err
+	})
+	free = make(chan struct{})
+	r.tools.delay = func() { <-free }
+	s := pausing("p")
+	s.Allow = []string{"*"}
+	p, err := r.Spawn(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pass(time.Second)
+	next = dies(t, r)
+	setUp(next)
+	if _, err := next.Recover(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	pass(time.Second)
+	return next, p.PID, free
+}
+
+// retries decides that the write is to be made again.
+func (r *rig) retries(t *testing.T, pid agentkernel.PID) {
+	t.Helper()
+	if err := r.Resolve(t.Context(), pid, 1, agentkernel.Resolution{Decision: agentkernel.DecisionRetry}); err != nil {
+		t.Fatal(err)
+	}
+	pass(time.Second)
+}
+
 // TestARetryThatWaitsForItsTurn is taken up after a crash without another question.
 func TestARetryThatWaitsForItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, newRAMStore(), parkSoon)
-		r.backend.add("p", func(p *prog) error {
-			_, err := p.call("tool.call", callTool("append", `{"line":1}`))
-			return err
+		next, pid, free := leavesInDoubt(t, func(next *rig) {
+			if occupied := next.tools.limit(1).Turn(0, nil); !occupied.Ready() {
+				t.Fatal("the place is taken")
+			}
 		})
-		free := make(chan struct{})
-		r.tools.delay = func() { <-free }
-		s := pausing("p")
-		s.Allow = []string{"*"}
-		p, err := r.Spawn(t.Context(), s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pass(time.Second)
-		next := dies(t, r)
-		occupied := next.tools.limit(1).Turn(0, nil)
-		if !occupied.Ready() {
-			t.Fatal("the place is taken")
-		}
-		if _, err := next.Recover(t.Context(), 0); err != nil {
-			t.Fatal(err)
-		}
-		pass(time.Second)
-		if err := next.Resolve(t.Context(), p.PID, 1, agentkernel.Resolution{Decision: agentkernel.DecisionRetry}); err != nil {
-			t.Fatal(err)
-		}
-		pass(time.Second)
+		next.retries(t, pid)
 		last := dies(t, next)
 		close(free)
 		if _, err := last.Recover(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := last.Wait(t.Context(), p.PID); err != nil || got.State != agentkernel.StateExited {
+		if got, err := last.Wait(t.Context(), pid); err != nil || got.State != agentkernel.StateExited {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})
@@ -250,49 +265,29 @@ func TestARetryThatWaitsForItsTurn(t *testing.T) {
 // TestARetryThatIsHeldBackStaysInDoubt: nothing was sent the second time, and nobody knows what the first time did.
 func TestARetryThatIsHeldBackStaysInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, newRAMStore(), parkSoon)
-		r.backend.add("p", func(p *prog) error {
-			_, err := p.call("tool.call", callTool("append", `{"line":1}`))
-			return err
-		})
-		hangs := make(chan struct{})
-		r.tools.delay = func() { <-hangs }
-		s := pausing("p")
-		s.Allow = []string{"*"}
-		p, err := r.Spawn(t.Context(), s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pass(time.Second)
-		next := dies(t, r)
 		lists := make(chan struct{})
-		next.tools.mu.Lock()
-		next.tools.fail = func(call agentkernel.ToolCall) (agentkernel.ToolResult, error) {
-			<-lists
-			return agentkernel.ToolResult{NotSent: true}, call.Admit(agentkernel.Tool{Server: "fake", Name: "append", Effect: agentkernel.EffectWrite})
-		}
-		next.tools.mu.Unlock()
-		if _, err := next.Recover(t.Context(), 0); err != nil {
-			t.Fatal(err)
-		}
-		pass(time.Second)
-		if err := next.Resolve(t.Context(), p.PID, 1, agentkernel.Resolution{Decision: agentkernel.DecisionRetry}); err != nil {
-			t.Fatal(err)
-		}
-		pass(time.Second)
+		next, pid, free := leavesInDoubt(t, func(next *rig) {
+			next.tools.mu.Lock()
+			defer next.tools.mu.Unlock()
+			next.tools.fail = func(call agentkernel.ToolCall) (agentkernel.ToolResult, error) {
+				<-lists
+				return agentkernel.ToolResult{NotSent: true}, call.Admit(agentkernel.Tool{Server: "fake", Name: "append", Effect: agentkernel.EffectWrite})
+			}
+		})
+		next.retries(t, pid)
 		if err := next.Halt(t.Context(), agentkernel.Hold{}); err != nil {
 			t.Fatal(err)
 		}
 		close(lists)
 		pass(time.Second)
-		if err := next.Signal(t.Context(), p.PID, agentkernel.SignalKill); err != nil {
+		if err := next.Signal(t.Context(), pid, agentkernel.SignalKill); err != nil {
 			t.Fatal(err)
 		}
-		got, err := next.Process(t.Context(), p.PID)
+		got, err := next.Process(t.Context(), pid)
 		if err != nil || got.Error == nil || !strings.Contains(got.Error.Hint, "was under way: look whether it happened") {
 			t.Errorf("%+v, %v", got, err)
 		}
-		close(hangs)
+		close(free)
 	})
 }
 

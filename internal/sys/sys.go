@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -202,6 +203,13 @@ func DecodePart(op, name string, raw json.RawMessage, v any) error {
 		text = name + ": " + text
 	}
 	return agentkernel.Errorf(agentkernel.CodeInvalid, op, "%s", text)
+}
+
+// Matches says whether a pattern of Past.Again means the call by its own name, as "http.fetch", "llm.*" and "llm" do: an Admission.Matches.
+func (c *Call) Matches(pattern string) bool {
+	ok, err := path.Match(pattern, c.Op.Name)
+	family, _, _ := strings.Cut(c.Op.Name, ".")
+	return ok && err == nil || pattern == family
 }
 
 // Errorf makes an error of the call.

@@ -12,7 +12,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,7 +90,7 @@ func (f *family) admit(c *sys.Call) (sys.Admission, error) {
 		return sys.Admission{}, err
 	}
 	turn := f.turn(c.Spec.Namespace, &r)
-	a := sys.Admission{Effect: agentkernel.FetchEffect(r.Method), Subject: brief(r.Method, r.URL), Value: admitted{r, turn}, Name: fetch, Pattern: fetch, Matches: matches,
+	a := sys.Admission{Effect: agentkernel.FetchEffect(r.Method), Subject: brief(r.Method, r.URL), Value: admitted{r, turn}, Name: fetch, Pattern: fetch, Matches: c.Matches,
 		Turn: turn, Waiting: turn.Waiting}
 	return a, f.fetcher.Admit(r)
 }
@@ -120,12 +119,6 @@ func (f *family) turn(namespace string, r *agentkernel.FetchRequest) *places.Tur
 		return agentkernel.Errorf(agentkernel.CodeTimeout, fetch, "%d other requests of the namespace were under way for %s; this one was not sent", atOnce, limit).
 			WithHint("timeout=SECONDS sets the time, also that in the queue; limits.call_wait bounds it")
 	})
-}
-
-// matches says whether a pattern of Past.Again means HTTP requests.
-func matches(pattern string) bool {
-	ok, err := path.Match(pattern, fetch)
-	return ok && err == nil || pattern == "http"
 }
 
 // subject names a journalled request.

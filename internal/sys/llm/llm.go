@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path"
 	"slices"
 
 	"agentkernel"
@@ -140,7 +139,7 @@ func (f family) admit(c *sys.Call, q *llm.Query) (sys.Admission, error) {
 		return sys.Admission{}, named(c, err)
 	}
 	return sys.Admission{Subject: p.Alias(), Value: p, Turn: turn{p, c}, Leave: p.Leave, Waiting: p.Waiting, Name: c.Op.Name, Pattern: c.Op.Name,
-		Matches: func(pattern string) bool { return matches(pattern, c.Op.Name) }}, nil
+		Matches: c.Matches}, nil
 }
 
 // turn is that of a query.
@@ -155,12 +154,6 @@ var _ sys.Priced = turn{}
 func (t turn) Ready() bool { return !t.c.Budgeted && t.Plan.Ready() }
 
 func (t turn) Wait(ctx context.Context) error { return named(t.c, t.Plan.Wait(ctx)) }
-
-// matches says whether a pattern of Past.Again means a call.
-func matches(pattern, op string) bool {
-	ok, err := path.Match(pattern, op)
-	return ok && err == nil || pattern == "llm"
-}
 
 // reach refuses addresses of pictures that the program could not fetch itself: with the provider's hands it could tell anybody anything.
 func (f family) reach(c *sys.Call, parts []llm.Part) error {
