@@ -22,13 +22,14 @@ type ToolSource interface {
 	// signature when the arguments do not fit. An error other than CodeTool, CodeAnswerLost, CodeInvalid and
 	// CodeNotFound leaves the outcome unknown unless NotSent is reported in the result.
 	Call(ctx context.Context, c ToolCall) (ToolResult, error)
-	// Turn is for what a call of a server has to wait, which does only so much at once; nil: for nothing.
-	Turn(server string) ToolTurn
+	// Turn is for what a call of a server has to wait, which does only so much at once; nil: for nothing. Namespaces take turns, and in each
+	// the calls that were made first go first.
+	Turn(server, namespace string, made time.Time) ToolTurn
 }
 
 // ToolTurn is the place of one call among those that its server does at once.
 type ToolTurn interface {
-	// Ready takes the place if one is free and nobody waits for it.
+	// Ready takes the place if the call may have it at once; else Wait follows, or Drop.
 	Ready() bool
 	// Wait waits for it, at most as long as the server's calls may take. Errors: CodeTimeout, CodeCanceled; nothing was sent.
 	Wait(ctx context.Context) error

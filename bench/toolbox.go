@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"agentkernel"
 )
@@ -99,7 +100,7 @@ func (t *toolbox) Tools(_ context.Context, server string) ([]agentkernel.Tool, e
 }
 
 // Call answers at once.
-func (t *toolbox) Turn(string) agentkernel.ToolTurn { return nil }
+func (t *toolbox) Turn(string, string, time.Time) agentkernel.ToolTurn { return nil }
 
 func (t *toolbox) Call(ctx context.Context, c agentkernel.ToolCall) (agentkernel.ToolResult, error) {
 	if t.answer == nil {

@@ -32,7 +32,7 @@ func (b *book) Tools(context.Context, string) ([]agentkernel.Tool, error) {
 	}, nil
 }
 
-func (b *book) Turn(string) agentkernel.ToolTurn { return nil }
+func (b *book) Turn(string, string, time.Time) agentkernel.ToolTurn { return nil }
 
 func (b *book) Call(_ context.Context, c agentkernel.ToolCall) (agentkernel.ToolResult, error) {
 	b.mu.Lock()

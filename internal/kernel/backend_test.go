@@ -468,13 +468,13 @@ func (t *fakeTools) Tools(_ context.Context, server string) ([]agentkernel.Tool,
 }
 
 // Turn is that of a server with so many places.
-func (t *fakeTools) Turn(string) agentkernel.ToolTurn {
+func (t *fakeTools) Turn(_, namespace string, made time.Time) agentkernel.ToolTurn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.places == nil {
 		return nil
 	}
-	return t.places.Turn(time.Minute, func(ctx context.Context) error { return ctx.Err() })
+	return t.places.Turn(namespace, made, time.Minute, func(ctx context.Context) error { return ctx.Err() })
 }
 
 // limit gives it so many places, of which none is taken.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"agentkernel"
 	"agentkernel/internal/kernel"
@@ -32,7 +33,7 @@ func (s *shifty) Tools(ctx context.Context, server string) ([]agentkernel.Tool, 
 	return tools, err
 }
 
-func (s *shifty) Turn(string) agentkernel.ToolTurn { return nil }
+func (s *shifty) Turn(string, string, time.Time) agentkernel.ToolTurn { return nil }
 
 func (s *shifty) Call(ctx context.Context, c agentkernel.ToolCall) (agentkernel.ToolResult, error) {
 	tools, err := s.Tools(ctx, c.Server)

@@ -175,6 +175,9 @@ func (k *Kernel) consult(p *process, f *inflight, then func(error)) {
 		then(err)
 		return
 	}
+	if f.intended() && adm.Turn != nil { // it may be made: none that was made later has a place before
+		adm.Turn.Ready()
+	}
 	k.lookOutside(p, f, time.Duration(p.spec.InForce.CallWait), then)
 }
 
@@ -510,6 +513,7 @@ func (k *Kernel) goOutside(p *process, f *inflight) {
 		defer late()
 		out, err := k.outside(ctx, p, f)
 		if errors.Is(err, sys.ErrWaits) {
+			defer f.admission.Drop() // when it waits again: none that was made later has the place
 			k.waitAgain(p, f, out.Settle)
 			return
 		}
@@ -552,7 +556,9 @@ func (k *Kernel) outside(ctx context.Context, p *process, f *inflight) (outcome,
 	}
 	p.mu.Unlock()
 	out, err := f.handler.Outside(ctx, c)
-	f.admission.Drop() // it is the turn of the next, whatever the disk does
+	if !errors.Is(err, sys.ErrWaits) {
+		f.admission.Drop() // it is the turn of the next, whatever the disk does
+	}
 	if err == nil {
 		k.table.streams.Open(p.pid, f.id, &out)
 	}

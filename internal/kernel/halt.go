@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/holds"
 	"agentkernel/internal/kernel/specs"
 )
 
@@ -34,7 +35,7 @@ func (k *Kernel) changeHolds(ctx context.Context, h agentkernel.Hold, change fun
 // standStill lets each process do what the holds say. What has waited is done in its order, by one goroutine.
 func (k *Kernel) standStill() {
 	k.wakes.Hold(k.holds.Kernel() != nil)
-	var later []func()
+	var later []holds.Call
 	for _, p := range k.table.All() {
 		p.mu.Lock()
 		later = append(later, k.heed(p)...)
@@ -43,19 +44,15 @@ func (k *Kernel) standStill() {
 	k.inOrder(later)
 }
 
-// inOrder makes calls that have waited, one after the other.
-func (k *Kernel) inOrder(later []func()) {
+// inOrder makes calls that have waited, in their order.
+func (k *Kernel) inOrder(later []holds.Call) {
 	if len(later) > 0 {
-		k.external.Go(func() {
-			for _, do := range later {
-				do()
-			}
-		})
+		k.external.Go(func() { holds.Make(later) })
 	}
 }
 
 // heed lets a process stand still if a hold is over it, and else go on with what has waited for that; p.mu is held.
-func (k *Kernel) heed(p *process) (later []func()) {
+func (k *Kernel) heed(p *process) (later []holds.Call) {
 	if p.state.Terminal() || p.run.verifies != nil {
 		return nil
 	}
@@ -76,10 +73,10 @@ func (k *Kernel) heed(p *process) (later []func()) {
 }
 
 // laters are what makes the calls that wait until their process goes on; p.mu is held.
-func (p *process) laters() (later []func()) {
+func (p *process) laters() (later []holds.Call) {
 	for _, f := range p.inflight {
 		if f.later != nil {
-			later = append(later, f.later)
+			later = append(later, holds.Call{Made: f.since, Make: f.later})
 			f.later = nil
 		}
 	}

@@ -1,6 +1,7 @@
 package kernel_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/kernel"
+	"agentkernel/internal/places"
 )
 
 // turnAway is how a process is kept from going on, and goes on again.
@@ -126,7 +128,9 @@ func testTurnAway(t *testing.T, c *turnAway, after time.Duration) {
 		tools.mu.Lock()
 		keys := slices.Clone(tools.keys)
 		tools.mu.Unlock()
-		slices.Sort(keys)
+		if after == time.Second && !slices.IsSorted(keys[1:]) { // they end in the numbers of the calls; the tool of each was looked up first, side by side
+			t.Errorf("sent in another order than they were made: %v", keys)
+		}
 		if len(keys) != 5 || len(slices.Compact(keys)) != 5 {
 			t.Errorf("sent were %v", keys)
 		}
@@ -134,6 +138,74 @@ func testTurnAway(t *testing.T, c *turnAway, after time.Duration) {
 			t.Errorf("it is told %s", out)
 		}
 	})
+}
+
+// TestTurnsOfSeveralProcesses: what several processes have asked for is sent in that order, also when they have stood still meanwhile, and
+// after a crash; and a namespace with many calls does not keep another waiting.
+func TestTurnsOfSeveralProcesses(t *testing.T) {
+	for name, away := range map[string]func(t *testing.T, r *rig, occupied *places.Turn) *rig{
+		"a halt": func(t *testing.T, r *rig, occupied *places.Turn) *rig {
+			for _, change := range []func(context.Context, agentkernel.Hold) error{r.Halt, r.Thaw} {
+				if err := change(t.Context(), agentkernel.Hold{}); err != nil {
+					t.Fatal(err)
+				}
+				pass(time.Second)
+				occupied.Drop()
+			}
+			return r
+		},
+		"a crash": func(t *testing.T, r *rig, _ *places.Turn) *rig {
+			next := dies(t, r)
+			if _, err := next.Recover(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+			return next
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, newRAMStore(), parkSoon)
+				r.backend.add("p", func(p *prog) error {
+					_, err := p.call("tool.call", callTool("append", `{"line":1}`))
+					return err
+				})
+				occupied := r.tools.limit(1).Turn("", time.Time{}, 0, nil)
+				if !occupied.Ready() {
+					t.Fatal("the place is taken")
+				}
+				const calls = 20
+				for i := range calls {
+					s := spec("p")
+					s.Allow = []string{"*"}
+					if i == calls-1 {
+						s.Namespace = "other"
+					}
+					if _, err := r.Spawn(t.Context(), s); err != nil {
+						t.Fatal(err)
+					}
+					pass(10 * time.Millisecond)
+				}
+				pass(time.Second)
+				_ = r.store.Flush(t.Context(), 0)
+				next := away(t, r, occupied)
+				pass(time.Hour)
+				next.tools.mu.Lock()
+				defer next.tools.mu.Unlock()
+				var order []int
+				for _, key := range next.tools.keys {
+					var pid int
+					if _, err := fmt.Sscanf(key[strings.IndexByte(key, '/'):], "/%d/", &pid); err != nil {
+						t.Fatal(err)
+					}
+					order = append(order, pid)
+				}
+				other := slices.Index(order, calls)
+				if other < 0 || other > 1 && name == "a halt" || !slices.IsSorted(slices.Delete(slices.Clone(order), other, other+1)) || len(order) != calls {
+					t.Errorf("the calls are sent in the order %v", order)
+				}
+			})
+		})
+	}
 }
 
 // TestACallIsHeldBackBeforeItIsSent: a server takes its time to say what its tools are, and its process is halted or paused meanwhile, or
@@ -246,7 +318,7 @@ func (r *rig) retries(t *testing.T, pid agentkernel.PID) {
 func TestARetryThatWaitsForItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		next, pid, free := leavesInDoubt(t, func(next *rig) {
-			if occupied := next.tools.limit(1).Turn(0, nil); !occupied.Ready() {
+			if occupied := next.tools.limit(1).Turn("", time.Time{}, 0, nil); !occupied.Ready() {
 				t.Fatal("the place is taken")
 			}
 		})
@@ -300,7 +372,7 @@ func TestAnInterruptedCallIsNotMadeAtTheThaw(t *testing.T) {
 			p.print("%v", agentkernel.CodeOf(err))
 			return nil
 		})
-		occupied := r.tools.limit(1).Turn(0, nil)
+		occupied := r.tools.limit(1).Turn("", time.Time{}, 0, nil)
 		if !occupied.Ready() {
 			t.Fatal("the place is taken")
 		}
@@ -326,7 +398,7 @@ func TestAnInterruptedCallIsNotMadeAtTheThaw(t *testing.T) {
 		if out := r.output(t, p.PID); out != string(agentkernel.CodeInterrupted) || len(r.tools.keys) != 0 {
 			t.Errorf("it is told %q, and %d calls were sent", out, len(r.tools.keys))
 		}
-		if last := r.tools.places.Turn(0, nil); !last.Ready() {
+		if last := r.tools.places.Turn("", time.Time{}, 0, nil); !last.Ready() {
 			t.Error("the place is lost")
 		}
 	})

@@ -1,10 +1,12 @@
-// Package places lets only so many calls be under way at once. Further ones wait, in the order in which they asked.
+// Package places lets only so many calls be under way at once. Further ones wait: of each flow (a tenant) in the order in which they were
+// first made, and flows take turns.
 package places
 
 import (
 	"container/list"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -14,42 +16,91 @@ type Places struct {
 	of string // whose they are, for people
 	n  int
 
-	mu      sync.Mutex
-	free    int
-	waiting list.List // of *Turn
+	mu    sync.Mutex
+	free  int
+	flows []*flow // those that wait: the first has the next place
+}
+
+// flow is what waits of one flow.
+type flow struct {
+	name    string
+	waiting list.List // of *Turn, by since
 }
 
 // New makes n places. of says in few words what has them: `server "files"`.
 func New(n int, of string) *Places { return &Places{of: of, n: n, free: n} }
 
+// join lets a turn wait; p.mu is held.
+func (p *Places) join(t *Turn) {
+	i := slices.IndexFunc(p.flows, func(f *flow) bool { return f.name == t.name })
+	if i < 0 {
+		i = len(p.flows)
+		p.flows = append(p.flows, &flow{name: t.name})
+	}
+	t.flow, t.granted, t.since = p.flows[i], make(chan struct{}), time.Now()
+	before := t.flow.waiting.Back()
+	for before != nil && before.Value.(*Turn).made.After(t.made) {
+		before = before.Prev()
+	}
+	if before == nil {
+		t.at = t.flow.waiting.PushFront(t)
+	} else {
+		t.at = t.flow.waiting.InsertAfter(t, before)
+	}
+}
+
+// leave lets a turn wait no more; p.mu is held.
+func (p *Places) leave(t *Turn) {
+	if t.at == nil {
+		return
+	}
+	if t.flow.waiting.Remove(t.at); t.flow.waiting.Len() == 0 {
+		p.flows = slices.DeleteFunc(p.flows, func(f *flow) bool { return f == t.flow })
+	}
+	t.at, t.flow, t.since = nil, nil, time.Time{}
+}
+
 // pass hands free places over; p.mu is held.
 func (p *Places) pass() {
-	for first := p.waiting.Front(); first != nil && p.free > 0; first = p.waiting.Front() {
-		t := p.waiting.Remove(first).(*Turn)
-		t.at, t.has, t.waited, t.since = nil, true, time.Since(t.since), time.Time{}
+	for p.free > 0 {
+		i := slices.IndexFunc(p.flows, func(f *flow) bool { return f.waiting.Front().Value.(*Turn).ready })
+		if i < 0 {
+			return
+		}
+		f := p.flows[i]
+		t := f.waiting.Front().Value.(*Turn)
+		t.has, t.waited = true, time.Since(t.since)
+		p.leave(t)
 		p.free--
 		close(t.granted)
+		if f.waiting.Len() > 0 { // it is the turn of the others
+			p.flows = append(slices.Delete(p.flows, i, i+1), f)
+		}
 	}
 }
 
 // Turn is the place of one call. It may be used from several goroutines.
 type Turn struct {
 	places *Places
+	name   string    // of its flow
+	made   time.Time // when its call was first made
 	limit  time.Duration
 	failed func(ctx context.Context) error
 
 	// Guarded by the mutex of the places.
 	has     bool
-	at      *list.Element // among those that wait; nil: it does not
+	ready   bool          // it may have a place
+	flow    *flow         // in which it waits, and where; nil: it does not
+	at      *list.Element //
 	granted chan struct{} // closed when it has its place for which it waits
 	since   time.Time     // when it began to wait; zero: it does not
 	waited  time.Duration // for the place that it has
 }
 
-// Turn is the place of a call that waits for it no longer than limit; 0: for any time. failed is the error of the call if its context ends
-// before; the cause is then a [*TimeUp] if that was the limit.
-func (p *Places) Turn(limit time.Duration, failed func(ctx context.Context) error) *Turn {
-	return &Turn{places: p, limit: limit, failed: failed}
+// Turn is the place of a call of a flow that was first made at a time, and waits for it no longer than limit; 0: for any time. failed is the
+// error of the call if its context ends before; the cause is then a [*TimeUp] if that was the limit.
+func (p *Places) Turn(flow string, made time.Time, limit time.Duration, failed func(ctx context.Context) error) *Turn {
+	return &Turn{places: p, name: flow, made: made, limit: limit, failed: failed}
 }
 
 // TimeUp is the cause of a context that ended because a limit of time was over.
@@ -58,12 +109,20 @@ type TimeUp struct{ After time.Duration }
 func (t *TimeUp) Error() string { return "the time limit of " + t.After.String() + " is over" }
 
 // Ready takes the place if one is free and nobody waits for it. Else the call waits for one from now on.
-func (t *Turn) Ready() bool {
+func (t *Turn) Ready() bool { return t.wait(true) }
+
+// Join lets the call wait from now on, before it can have a place: Ready or Wait follows, or Drop. Of its flow, none that was made later
+// has one before.
+func (t *Turn) Join() { t.wait(false) }
+
+func (t *Turn) wait(ready bool) bool {
 	p := t.places
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !t.has && t.at == nil {
-		t.at, t.granted, t.since = p.waiting.PushBack(t), make(chan struct{}), time.Now()
+	if !t.has {
+		if t.ready = ready; t.at == nil {
+			p.join(t)
+		}
 		p.pass()
 	}
 	return t.has
@@ -92,16 +151,9 @@ func (t *Turn) Wait(ctx context.Context) error {
 	if t.has { // it was handed over in the same moment
 		return nil
 	}
-	t.leave()
+	t.places.leave(t)
+	t.places.pass() // it may have kept others from a place
 	return t.failed(ctx)
-}
-
-// leave gives up waiting; the mutex of the places is held.
-func (t *Turn) leave() {
-	if t.at != nil {
-		t.places.waiting.Remove(t.at)
-	}
-	t.at, t.since = nil, time.Time{}
 }
 
 // Waited is how long the call has waited for the place that it has.
@@ -133,10 +185,10 @@ func (t *Turn) Drop() {
 	p := t.places
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	t.leave()
+	p.leave(t)
 	if t.has {
 		t.has = false
 		p.free++
-		p.pass()
 	}
+	p.pass()
 }

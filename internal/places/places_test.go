@@ -14,7 +14,7 @@ func TestPlacesAreFIFO(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(1, "x")
 		turn := func(limit time.Duration) *Turn {
-			return p.Turn(limit, func(ctx context.Context) error { return ctx.Err() })
+			return p.Turn("", time.Time{}, limit, func(ctx context.Context) error { return ctx.Err() })
 		}
 		first := turn(0)
 		for range 2 {
@@ -65,7 +65,7 @@ func TestTurn(t *testing.T) {
 		p := New(1, `server "x"`)
 		late := errors.New("late")
 		turn := func() *Turn {
-			return p.Turn(time.Minute, func(ctx context.Context) error {
+			return p.Turn("", time.Time{}, time.Minute, func(ctx context.Context) error {
 				var up *TimeUp
 				if errors.As(context.Cause(ctx), &up) && up.After == time.Minute {
 					return late
@@ -92,7 +92,7 @@ func TestTurn(t *testing.T) {
 		if err := third.Wait(t.Context()); !errors.Is(err, late) {
 			t.Error(err)
 		}
-		if third.Drop(); p.free != 0 || p.waiting.Len() != 0 { // it has none
+		if third.Drop(); p.free != 0 || len(p.flows) != 0 { // it has none
 			t.Error("there is a place that is not there")
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -107,7 +107,7 @@ func TestTurn(t *testing.T) {
 		} else {
 			fourth.Drop()
 		}
-		if second.Drop(); p.free != 1 || p.waiting.Len() != 0 {
+		if second.Drop(); p.free != 1 || len(p.flows) != 0 {
 			t.Error("the place is lost")
 		}
 	})
@@ -122,7 +122,7 @@ func TestNoPlaceIsLost(t *testing.T) {
 		all.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%7)*100*time.Microsecond)
 			defer cancel()
-			turn := p.Turn(0, func(ctx context.Context) error { return ctx.Err() })
+			turn := p.Turn("", time.Time{}, 0, func(ctx context.Context) error { return ctx.Err() })
 			if i%3 > 0 {
 				_ = turn.Ready()
 			}
@@ -139,7 +139,107 @@ func TestNoPlaceIsLost(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if p.free != 3 || p.waiting.Len() != 0 {
-		t.Errorf("%d places are free, and %d wait", p.free, p.waiting.Len())
+	if p.free != 3 || len(p.flows) != 0 {
+		t.Errorf("%d places are free, and %d wait", p.free, len(p.flows))
+	}
+}
+
+// grants lets all that waits have the one place, one after the other, and gives their names in that order.
+func grants(t *testing.T, has *Turn, waiting map[string]*Turn) (order []string) {
+	t.Helper()
+	for has.Drop(); len(waiting) > 0; has.Drop() {
+		before := len(order)
+		for name, turn := range waiting {
+			if turn.places.mu.Lock(); turn.has {
+				order, has = append(order, name), turn
+				delete(waiting, name)
+			}
+			turn.places.mu.Unlock()
+		}
+		if len(order) != before+1 {
+			t.Fatalf("%d have a place after %v", len(order)-before, order)
+		}
+	}
+	return order
+}
+
+// TestOrder: of a flow those go first whose call was made first, whenever they come; flows take turns, however many wait of each.
+func TestOrder(t *testing.T) {
+	p := New(1, "x")
+	made := time.Now()
+	waiting := map[string]*Turn{}
+	add := func(flow, name string, after int) {
+		waiting[name] = p.Turn(flow, made.Add(time.Duration(after)), 0, nil)
+		if waiting[name].Ready() {
+			t.Fatal("there is a place too many")
+		}
+	}
+	has := p.Turn("a", made, 0, nil)
+	if !has.Ready() {
+		t.Fatal("there is no place")
+	}
+	add("a", "a3", 3)
+	add("a", "a5", 5)
+	add("a", "a1", 1) // it was held back
+	add("a", "a5, too", 5)
+	add("a", "a4", 4)
+	add("b", "b9", 9)
+	add("b", "b8", 8)
+	add("c", "c2", 2)
+	if got := fmt.Sprint(grants(t, has, waiting)); got != "[a1 b8 c2 a3 b9 a4 a5 a5, too]" {
+		t.Error(got)
+	}
+	if p.free != 1 || len(p.flows) != 0 {
+		t.Errorf("%d places are free, and %d flows wait", p.free, len(p.flows))
+	}
+}
+
+// TestJoin: who has joined and is not ready keeps a free place from those of its flow that were made later, until it is ready, or gives up.
+func TestJoin(t *testing.T) {
+	p := New(1, "x")
+	made := time.Now()
+	turn := func(flow string, after int) *Turn {
+		return p.Turn(flow, made.Add(time.Duration(after)), 0, func(ctx context.Context) error { return ctx.Err() })
+	}
+	first, second, earlier := turn("a", 1), turn("a", 2), turn("a", 0)
+	if first.Join(); second.Ready() || first.Waiting() == "" {
+		t.Fatal("the second goes before the first")
+	}
+	other := turn("b", 3)
+	if !other.Ready() {
+		t.Fatal("who is not ready keeps the place from others")
+	}
+	if other.Drop(); !earlier.Ready() {
+		t.Fatal("a later one keeps the place from an earlier one")
+	}
+	if earlier.Drop(); !first.Ready() {
+		t.Fatal("it is ready, and has no place")
+	}
+	first.Drop()
+	second.Drop()
+
+	first, second = turn("a", 1), turn("a", 2)
+	first.Join()
+	second.Ready()
+	if first.Drop(); !second.Ready() {
+		t.Fatal("one that has left keeps a place from others")
+	}
+	second.Drop()
+
+	first, second = turn("a", 1), turn("a", 2)
+	has := turn("a", 0)
+	has.Ready()
+	first.Ready()
+	second.Ready()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if first.Wait(ctx) == nil {
+		t.Error("it has a place")
+	}
+	if has.Drop(); !second.Ready() {
+		t.Error("one that gave up keeps a place from others")
+	}
+	if second.Drop(); p.free != 1 || len(p.flows) != 0 {
+		t.Errorf("%d places are free, and %d flows wait", p.free, len(p.flows))
 	}
 }

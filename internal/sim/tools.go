@@ -100,8 +100,8 @@ func (s *source) Servers(context.Context) ([]agentkernel.ToolServer, error) {
 }
 
 // Turn is that of the server; see gatedTurn.
-func (s *source) Turn(string) agentkernel.ToolTurn {
-	return s.places.Turn(s.w.plan.slowest+time.Second, func(ctx context.Context) error { return context.Cause(ctx) })
+func (s *source) Turn(_, namespace string, made time.Time) agentkernel.ToolTurn {
+	return s.places.Turn(namespace, made, s.w.plan.slowest+time.Second, func(ctx context.Context) error { return context.Cause(ctx) })
 }
 
 // Tools answers at once: whoever asks has waited at the gate under a name of its own (see toolbox).

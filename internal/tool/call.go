@@ -72,12 +72,12 @@ func (s *server) timeout() time.Duration {
 }
 
 // Turn implements agentkernel.ToolSource. That of a server which is not there is for Call to say.
-func (s *set) Turn(server string) agentkernel.ToolTurn {
+func (s *set) Turn(server, namespace string, made time.Time) agentkernel.ToolTurn {
 	srv, v, err := s.find(server)
 	if err != nil {
 		return nil
 	}
-	return &turn{Turn: srv.slots.Turn(srv.timeout(), srv.waitedInVain), srv: srv, python: v.python[srv]}
+	return &turn{Turn: srv.slots.Turn(namespace, made, srv.timeout(), srv.waitedInVain), srv: srv, python: v.python[srv]}
 }
 
 // turn is that of a call whose server may have to start first, and to say what its tools are: nothing of the call may have been sent before.
@@ -96,9 +96,11 @@ func (s *server) ready() bool {
 }
 
 func (t *turn) Ready() bool {
-	t.took.Store(0)
-	has := t.Turn.Ready() // or it waits from now on, in the order of the calls
-	return has && t.srv.ready()
+	if t.took.Store(0); t.srv.ready() {
+		return t.Turn.Ready()
+	}
+	t.Join() // so that none that was made later goes before it when the server runs
+	return false
 }
 
 func (t *turn) Wait(ctx context.Context) error {
@@ -176,7 +178,7 @@ func (s *server) callOn(ctx context.Context, inst *instance, python string, c ag
 		return unsent, never, err
 	}
 	if !c.HasTurn {
-		turn := s.slots.Turn(0, s.waitedInVain)
+		turn := s.slots.Turn("", time.Now(), 0, s.waitedInVain)
 		defer turn.Drop()
 		if err := turn.Wait(ctx); err != nil {
 			return unsent, never, err

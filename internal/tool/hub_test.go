@@ -582,7 +582,8 @@ func TestConcurrencyCap(t *testing.T) {
 // server has died since waits for its turn again.
 func TestATurnIsAfterTheStart(t *testing.T) {
 	src := open(t, tool.Config{}, map[string]tooltest.Server{"test": tooltest.Stdio(t).With("concurrency", 1)})
-	turns := []agentkernel.ToolTurn{src.Turn("test"), src.Turn("test")}
+	made := time.Now()
+	turns := []agentkernel.ToolTurn{src.Turn("test", "", made), src.Turn("test", "", made.Add(time.Second))}
 	for _, turn := range turns {
 		if turn.Ready() {
 			t.Fatal("it is the turn of a call whose server does not run")
@@ -608,7 +609,7 @@ func TestATurnIsAfterTheStart(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	turns[1].Drop()
-	if src.Turn("none") != nil {
+	if src.Turn("none", "", made) != nil {
 		t.Error("a server that is not there has places")
 	}
 }

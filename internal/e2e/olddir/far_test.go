@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"agentkernel"
 )
@@ -45,7 +46,7 @@ func (f *far) Tools(context.Context, string) (tools []agentkernel.Tool, _ error)
 	return tools, nil
 }
 
-func (f *far) Turn(string) agentkernel.ToolTurn { return nil }
+func (f *far) Turn(string, string, time.Time) agentkernel.ToolTurn { return nil }
 
 func (f *far) Call(ctx context.Context, c agentkernel.ToolCall) (agentkernel.ToolResult, error) {
 	var args struct{ Line string }

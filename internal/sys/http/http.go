@@ -89,7 +89,7 @@ func (f *family) admit(c *sys.Call) (sys.Admission, error) {
 	if err != nil {
 		return sys.Admission{}, err
 	}
-	turn := f.turn(c.Spec.Namespace, &r)
+	turn := f.turn(c, &r)
 	a := sys.Admission{Effect: agentkernel.FetchEffect(r.Method), Subject: brief(r.Method, r.URL), Value: admitted{r, turn}, Name: fetch, Pattern: fetch, Matches: c.Matches,
 		Turn: turn, Waiting: turn.Waiting}
 	return a, f.fetcher.Admit(r)
@@ -102,7 +102,8 @@ type admitted struct {
 }
 
 // turn is for what a request of a namespace waits.
-func (f *family) turn(namespace string, r *agentkernel.FetchRequest) *places.Turn {
+func (f *family) turn(c *sys.Call, r *agentkernel.FetchRequest) *places.Turn {
+	namespace := c.Spec.Namespace
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	of := f.places[namespace]
@@ -112,7 +113,7 @@ func (f *family) turn(namespace string, r *agentkernel.FetchRequest) *places.Tur
 	}
 	limit := cmp.Or(r.Timeout, agentkernel.DefaultFetchTimeout)
 	limit -= min(limit/10, time.Second) // for the request itself
-	return of.Turn(limit, func(ctx context.Context) error {
+	return of.Turn(namespace, c.Since, limit, func(ctx context.Context) error {
 		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return ctx.Err()
 		}

@@ -56,7 +56,7 @@ func (noTools) Tools(_ context.Context, server string) ([]agentkernel.Tool, erro
 	return nil, agentkernel.Errorf(agentkernel.CodeNotFound, "tool", "no tool server %q: no tools are configured", server).
 		WithHint("pass the MCP configuration with --tools FILE")
 }
-func (noTools) Turn(string) agentkernel.ToolTurn { return nil }
+func (noTools) Turn(string, string, time.Time) agentkernel.ToolTurn { return nil }
 func (noTools) Call(context.Context, agentkernel.ToolCall) (agentkernel.ToolResult, error) {
 	return agentkernel.ToolResult{NotSent: true}, agentkernel.Errorf(agentkernel.CodeNotFound, "tool", "no tools are configured")
 }

@@ -84,16 +84,27 @@ func (b *Box) admit(c *sys.Call) (sys.Admission, error) {
 	if err != nil {
 		return sys.Admission{}, err
 	}
-	if t := c.Bound.Find(a.Server, a.Tool); t != nil && t.Changed == nil && !c.Again { // else it may have been accepted since
-		return b.admission(c, a, t)
+	src, err := b.Source(c.Spec)
+	if err != nil {
+		return sys.Admission{}, err
 	}
-	return sys.Admission{Subject: a.Server + "." + a.Tool, Later: func(ctx context.Context) (sys.Admission, error) {
-		t, err := b.find(ctx, c, a)
+	adm := sys.Admission{Subject: a.Server + "." + a.Tool}
+	turn := src.Turn(a.Server, c.Spec.Namespace, c.Since)
+	if turn != nil {
+		adm.Turn, adm.Waiting = turn, turn.Waiting
+	}
+	if t := c.Bound.Find(a.Server, a.Tool); t != nil && t.Changed == nil && !c.Again { // else it may have been accepted since
+		return admission(c, a, t, adm)
+	}
+	found := adm
+	adm.Later = func(ctx context.Context) (sys.Admission, error) {
+		t, err := find(ctx, src, a)
 		if err != nil {
-			return sys.Admission{}, err
+			return found, err
 		}
-		return b.admission(c, a, t)
-	}}, nil
+		return admission(c, a, t, found)
+	}
+	return adm, nil
 }
 
 // admitted is what a call that was admitted calls.
@@ -119,19 +130,11 @@ func effect(t *agentkernel.Tool) agentkernel.Effect {
 	return t.Effect
 }
 
-// admission says what a call of a known tool needs: its turn, and permission if it does not only read.
-func (b *Box) admission(c *sys.Call, a args, t *agentkernel.Tool) (sys.Admission, error) {
+// admission completes what a call of a tool needs, which has its turn: permission if it does not only read.
+func admission(c *sys.Call, a args, t *agentkernel.Tool, adm sys.Admission) (sys.Admission, error) {
 	name := t.Server + "." + t.Name
-	adm := sys.Admission{Effect: effect(t), Reserve: price(t), Subject: name, Name: name, Matches: t.AllowedBy,
-		Pattern: agentkernel.ExactPattern(t.Server, t.Name)}
-	src, err := b.Source(c.Spec)
-	if err != nil {
-		return adm, err
-	}
-	turn := src.Turn(t.Server)
-	if adm.Value = (admitted{t, a.Arguments, turn != nil}); turn != nil {
-		adm.Turn, adm.Waiting = turn, turn.Waiting
-	}
+	adm.Effect, adm.Reserve, adm.Subject, adm.Name, adm.Matches, adm.Pattern = effect(t), price(t), name, name, t.AllowedBy, agentkernel.ExactPattern(t.Server, t.Name)
+	adm.Value = admitted{t, a.Arguments, adm.Turn != nil}
 	switch {
 	case c.Again: // permission was settled when it was made first
 	case t.Refused():
@@ -146,11 +149,7 @@ func (b *Box) admission(c *sys.Call, a args, t *agentkernel.Tool) (sys.Admission
 	return adm, nil
 }
 
-func (b *Box) find(ctx context.Context, c *sys.Call, a args) (*agentkernel.Tool, error) {
-	src, err := b.Source(c.Spec)
-	if err != nil {
-		return nil, err
-	}
+func find(ctx context.Context, src agentkernel.ToolSource, a args) (*agentkernel.Tool, error) {
 	tools, err := src.Tools(ctx, a.Server)
 	if err != nil {
 		return nil, err
@@ -254,7 +253,11 @@ func (b *Box) describe(ctx context.Context, c *sys.Call) (sys.Outcome, error) {
 	if err != nil {
 		return sys.Outcome{}, err
 	}
-	t, err := b.find(ctx, c, a)
+	src, err := b.Source(c.Spec)
+	if err != nil {
+		return sys.Outcome{}, err
+	}
+	t, err := find(ctx, src, a)
 	if err != nil {
 		return sys.Outcome{}, err
 	}

@@ -35,7 +35,7 @@ func (s *server) Tools(_ context.Context, name string) ([]agentkernel.Tool, erro
 	return s.tools, nil
 }
 
-func (s *server) Turn(string) agentkernel.ToolTurn { return nil }
+func (s *server) Turn(string, string, time.Time) agentkernel.ToolTurn { return nil }
 
 func (s *server) Call(_ context.Context, c agentkernel.ToolCall) (agentkernel.ToolResult, error) {
 	for _, t := range s.tools { // as it is now

@@ -86,7 +86,7 @@ func (s *servers) Tools(ctx context.Context, server string) ([]agentkernel.Tool,
 	return append([]agentkernel.Tool(nil), tools...), nil
 }
 
-func (s *servers) Turn(string) agentkernel.ToolTurn { return nil }
+func (s *servers) Turn(string, string, time.Time) agentkernel.ToolTurn { return nil }
 
 func (s *servers) Call(_ context.Context, c agentkernel.ToolCall) (agentkernel.ToolResult, error) {
 	s.mu.Lock()
