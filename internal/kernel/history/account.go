@@ -52,7 +52,7 @@ func (a *Account) Add(e *agentkernel.Entry) {
 	a.Journal += entryCost + int64(len(e.Args)) + int64(len(e.Data))
 	switch e.Kind {
 	case agentkernel.EntryCreated:
-		a.Imported = e.Imported != nil
+		a.Imported = a.Imported || e.Imported != nil
 	case agentkernel.EntryCall:
 		a.Calls = max(a.Calls, e.Call)
 		a.countTool(e)
