@@ -127,7 +127,7 @@ func (k *Kernel) admit(p *process, f *inflight, canonical json.RawMessage) {
 	})
 }
 
-// readmit makes a call of an earlier life again. Its permission was settled when its intent was journalled.
+// readmit makes a call of an earlier life again. Its permission was settled when its intent was journalled, but for one that was taken over.
 func (k *Kernel) readmit(p *process, f *inflight) {
 	again := func(err error) { k.goOutsideAgain(p, f, err) }
 	switch {
@@ -140,7 +140,7 @@ func (k *Kernel) readmit(p *process, f *inflight) {
 		k.consult(p, f, func(err error) {
 			if err != nil {
 				again(err)
-			} else {
+			} else if f.admission.Ask == nil || k.permit(p, f, nil) {
 				k.turn(p, f, nil, again)
 			}
 		})
@@ -394,8 +394,12 @@ func (f *inflight) entry(args json.RawMessage) agentkernel.Entry {
 		Args: args, Stream: f.place}
 }
 
-// answer journals a call together with its result and hands the result over.
+// answer journals a call together with its result and hands the result over. Of one that was taken over the journal has the call.
 func (k *Kernel) answer(p *process, f *inflight, canonical json.RawMessage, out outcome, err error) {
+	if f.intended() {
+		k.complete(p, f, out, err)
+		return
+	}
 	stopping := err != nil && k.table.Closed()
 	entry := f.entry(canonical)
 	entry.Done, entry.Data, entry.Err = true, out.Result, agentkernel.AsError(err, agentkernel.CodeInternal, f.op)

@@ -118,6 +118,9 @@ func (a *Account) handedOver(call int64) bool {
 	return true
 }
 
+// HasTakenOver says whether a call was answered by its origin, and neither made by this process itself nor answered in it.
+func (a *Account) HasTakenOver(call int64) bool { return slices.Contains(a.TakenOver, call) }
+
 // tookInterrupt notes that a call was answered with an interrupt: none waits any more.
 func (a *Account) tookInterrupt(e *agentkernel.Entry) {
 	if !e.TakenOver() && e.Err != nil && e.Err.Code == agentkernel.CodeInterrupted {
