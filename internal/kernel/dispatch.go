@@ -127,7 +127,7 @@ func (k *Kernel) admit(p *process, f *inflight, canonical json.RawMessage) {
 	})
 }
 
-// readmit makes a call of an earlier life again. Its permission was settled when its intent was journalled.
+// readmit makes a call of an earlier life again. Its permission was settled when its intent was journalled, but for one that was taken over.
 func (k *Kernel) readmit(p *process, f *inflight) {
 	again := func(err error) { k.goOutsideAgain(p, f, err) }
 	switch {
@@ -140,7 +140,7 @@ func (k *Kernel) readmit(p *process, f *inflight) {
 		k.consult(p, f, func(err error) {
 			if err != nil {
 				again(err)
-			} else {
+			} else if f.admission.Ask == nil || k.permit(p, f, nil) {
 				k.turn(p, f, nil, again)
 			}
 		})
@@ -169,13 +169,14 @@ func (k *Kernel) goOutsideAgain(p *process, f *inflight, err error) {
 
 // consult lets the family of a call decide about it, and calls then with its error.
 func (k *Kernel) consult(p *process, f *inflight, then func(error)) {
-	adm, err := f.handler.Admit(k.call(p, f))
+	c := k.call(p, f)
+	adm, err := f.handler.Admit(c)
 	p.admitted(f, adm)
 	if err != nil || adm.Later == nil {
 		then(err)
 		return
 	}
-	if f.intended() && adm.Turn != nil { // it may be made: none that was made later has a place before
+	if c.Again && adm.Turn != nil { // it may be made: none that was made later has a place before
 		adm.Turn.Ready()
 	}
 	k.lookOutside(p, f, time.Duration(p.spec.InForce.CallWait), then)
@@ -397,8 +398,12 @@ func (f *inflight) entry(args json.RawMessage) agentkernel.Entry {
 		Args: args, Stream: f.place}
 }
 
-// answer journals a call together with its result and hands the result over.
+// answer journals a call together with its result and hands the result over. Of one that was taken over the journal has the call.
 func (k *Kernel) answer(p *process, f *inflight, canonical json.RawMessage, out outcome, err error) {
+	if f.intended() {
+		k.complete(p, f, out, err)
+		return
+	}
 	stopping := err != nil && k.table.Closed()
 	entry := f.entry(canonical)
 	entry.Done, entry.Data, entry.Err = true, out.Result, agentkernel.AsError(err, agentkernel.CodeInternal, f.op)

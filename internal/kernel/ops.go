@@ -86,7 +86,7 @@ func (k *Kernel) call(p *process, f *inflight) *sys.Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := &sys.Call{PID: p.pid, ID: f.id, Op: f.handler.Op, Args: f.args, Since: f.since, Spec: &p.spec.Spec, Effect: f.effect,
-		Again: f.intended(), BoundsUSD: k.table.ledger.Bounds(&p.spec.Spec, agentkernel.AmountUSD), Budgeted: len(k.books(p)) > 0, Bound: p.run.bound, State: workingSet{k, p, f.op},
+		Again: f.intended() && !p.standing.Account.HasTakenOver(f.id), BoundsUSD: k.table.ledger.Bounds(&p.spec.Spec, agentkernel.AmountUSD), Budgeted: len(k.books(p)) > 0, Bound: p.run.bound, State: workingSet{k, p, f.op},
 		Streams: streams.Of{Registry: k.table.streams, PID: p.pid}, Local: p.standing.Locals.Data(f.handler.Family())}
 	if f.leaves() {
 		c.Held = func() bool { return k.held(p, f) }

@@ -82,6 +82,10 @@ func TestAForgedRecordingSpeaksNotForTheKernel(t *testing.T) {
 	rec.Process.Paused, rec.Process.PauseNote, rec.Process.WaitsFor = true, lie, []string{lie}
 	rec.Process.Walls = []agentkernel.Wall{{Name: lie, On: true, How: lie}}
 	rec.Process.Moved = &agentkernel.Move{From: "monty", Why: lie}
+	rec.Process.Halted = lie
+	for i := range rec.Entries { // answers, too, which a rerun is told
+		rec.Entries[i].Err = agentkernel.Errorf(agentkernel.CodeDenied, "tool.call", "not now").WithHint(lie)
+	}
 	rec.Entries[len(rec.Entries)-1].Err = said
 	file, err := recording.Encode(rec)
 	if err != nil {
@@ -98,6 +102,11 @@ func TestAForgedRecordingSpeaksNotForTheKernel(t *testing.T) {
 	text, err := json.Marshal([]any{got, entries})
 	if err != nil || strings.Contains(string(text), lie) || got.Error.Message() != "it failed" || got.Error.PID != got.PID {
 		t.Errorf("%v: the imported process is\n%s", err, text)
+	}
+	again, _ := r.rerun(t, rerunning("p", got.PID))
+	text, err = json.Marshal([]any{again, r.entries(t, again.PID)})
+	if err != nil || strings.Contains(string(text), lie) || !strings.Contains(string(text), "not now") {
+		t.Errorf("%v: a rerun is\n%s", err, text)
 	}
 }
 

@@ -30,12 +30,8 @@ const (
 func decodeArgs(f *inflight, v any) error { return sys.Decode(&f.handler.Syscall, f.args, v) }
 
 func procSelf(_ *Kernel, p *process, _ *inflight) (json.RawMessage, error) {
-	args := p.spec.Program.Args
-	if args == nil {
-		args = []string{}
-	}
 	return json.Marshal(map[string]any{"pid": p.pid, "parent": p.spec.Parent, "namespace": p.spec.Namespace,
-		"name": p.spec.Program.Name, "priority": p.spec.Priority, "args": args})
+		"name": p.spec.Program.Name, "priority": p.spec.Priority, "args": append([]string{}, p.spec.Program.Args...)})
 }
 
 // exit journals proc.exit, unless the journal has it since the end was lost, and ends the process. False: it has ended.

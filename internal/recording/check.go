@@ -1,10 +1,12 @@
 package recording
 
 import (
+	"maps"
 	"slices"
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel/history"
 	"agentkernel/internal/lazy"
 )
 
@@ -88,6 +90,7 @@ func checkJournal(r *Recording) error {
 		return corrupt("the journal does not begin with the creation of the process")
 	}
 	last, kinds := len(r.Entries)-1, agentkernel.EntryKinds()
+	calls := map[int64]bool{} // true: it has its result
 	for i := range r.Entries {
 		e := &r.Entries[i]
 		switch {
@@ -97,12 +100,30 @@ func checkJournal(r *Recording) error {
 			return newer("entry %d of the journal is of the kind %.40q, which this agentkernel does not know", e.Seq, string(e.Kind))
 		case (e.Kind == agentkernel.EntryTerminal) != (i == last && r.Process.State.Terminal()):
 			return corrupt("the journal and the process do not agree on where it ends")
+		case e.Kind == agentkernel.EntryCreated && i > 0:
+			return corrupt("entry %d of the journal creates the process once more", e.Seq)
+		case !inOrder(calls, e):
+			return corrupt("entry %d of the journal is the second %s of call %d, or the result of a call that was not made", e.Seq, e.Kind, e.Call)
 		}
 		if err := checkEntry(e); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// inOrder says whether a call is made once, and has at most one result, behind it: of two, one reader takes the first and another the last.
+func inOrder(calls map[int64]bool, e *agentkernel.Entry) bool {
+	answered, made := calls[e.Call]
+	switch e.Kind {
+	case agentkernel.EntryCall:
+		calls[e.Call] = e.Done
+		return !made
+	case agentkernel.EntryResult:
+		calls[e.Call] = true
+		return made && !answered
+	}
+	return true
 }
 
 func checkEntry(e *agentkernel.Entry) error {
@@ -120,10 +141,23 @@ func checkEntry(e *agentkernel.Entry) error {
 		bad = "note"
 	case !sane(e.At):
 		bad = "time"
+	case lessThanNothing(e):
+		bad = "amount"
 	default:
 		return nil
 	}
 	return corrupt("entry %d of the journal has an impossible %s", e.Seq, bad)
+}
+
+// lessThanNothing says whether an entry uses up or reserves less than nothing: that would leave others more.
+func lessThanNothing(e *agentkernel.Entry) bool {
+	all := []agentkernel.Amounts{e.Reserve, e.Settle}
+	if e.Kind == agentkernel.EntrySignal {
+		all = append(all, history.SignalOf(e).Warns)
+	}
+	return slices.ContainsFunc(all, func(a agentkernel.Amounts) bool {
+		return slices.ContainsFunc(slices.Collect(maps.Values(a)), func(n int64) bool { return n < 0 })
+	})
 }
 
 // placed says whether an entry is a call of a hosted program, and says where in it.

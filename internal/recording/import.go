@@ -3,6 +3,7 @@ package recording
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"agentkernel"
 	"agentkernel/internal/kernel/history"
@@ -58,17 +59,21 @@ func imported(r *Recording, pid agentkernel.PID, o agentkernel.ImportOptions) (a
 	}
 	p.PID, p.Parent, p.Namespace, p.Priority, p.Name = pid, 0, s.Namespace, s.Priority, s.Program.Name
 	p.Paused, p.PauseNote, p.PausedFor, p.Resident, p.WaitsFor = false, "", nil, false, nil
-	p.Walls, p.Moved = nil, nil // what this kernel would vouch for
-	p.Error = withoutHint(p.Error, pid)
+	p.Walls, p.Moved = nil, nil                                                            // what this kernel would vouch for
+	p.Halted, p.StopBy, p.WaitsSince, p.WakeAt = "", time.Time{}, time.Time{}, time.Time{} // of one that lives
+	if p.Error = withoutHint(p.Error); p.Error != nil {
+		p.Error.PID = pid
+	}
 	s.Backend = p.Backend
 	entries := r.Entries // nothing else has it, and a copy may be large
 	calls := int64(0)
 	for i := range entries {
-		entries[i].PID = pid
-		calls = max(calls, entries[i].Call)
-	}
-	if last := &entries[len(entries)-1]; last.Kind == agentkernel.EntryTerminal { // others are answers, which a rerun repeats as they were
-		last.Err = withoutHint(last.Err, pid)
+		e := &entries[i]
+		e.PID, e.Err = pid, withoutHint(e.Err)
+		if e.Kind == agentkernel.EntryTerminal && e.Err != nil {
+			e.Err.PID = pid
+		}
+		calls = max(calls, e.Call)
 	}
 	entries[0].Data, entries[0].Imported = history.SpecData(&s), &agentkernel.ProcessOf{PID: r.Manifest.PID, Store: r.Manifest.Store}
 	entries[0].WriteNote()
@@ -85,13 +90,11 @@ func imported(r *Recording, pid agentkernel.PID, o agentkernel.ImportOptions) (a
 	return agentkernel.ProcessRecord{Process: p, Spec: s, Calls: calls}, entries
 }
 
-// withoutHint is how a process of a recording ended, without what it says is to be done: hints are this kernel's words,
-// and commands in them would name processes of another store.
-func withoutHint(e *agentkernel.Error, pid agentkernel.PID) *agentkernel.Error {
+// withoutHint is a copy of an error of a recording, without what it says is to be done: hints are this kernel's words, also where a rerun is
+// told the error, and commands in them would name processes of another store.
+func withoutHint(e *agentkernel.Error) *agentkernel.Error {
 	if e == nil {
 		return nil
 	}
-	e = e.WithPID(pid)
-	e.Hint = ""
-	return e
+	return e.WithHint("")
 }

@@ -148,7 +148,7 @@ type Call struct {
 	Spec  *agentkernel.Spec
 	// Effect is the class with which the call was admitted, or with which it stands in the journal.
 	Effect agentkernel.Effect
-	Again  bool // it was made before, and is in the journal
+	Again  bool // its process has made it before, or was about to, and its journal says so: not an origin
 	// Budgeted says that something bounds what the process spends, BoundsUSD that it bounds money.
 	Budgeted, BoundsUSD bool
 	Bound               *Binding

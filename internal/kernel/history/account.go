@@ -52,7 +52,7 @@ func (a *Account) Add(e *agentkernel.Entry) {
 	a.Journal += entryCost + int64(len(e.Args)) + int64(len(e.Data))
 	switch e.Kind {
 	case agentkernel.EntryCreated:
-		a.Imported = e.Imported != nil
+		a.Imported = a.Imported || e.Imported != nil
 	case agentkernel.EntryCall:
 		a.Calls = max(a.Calls, e.Call)
 		a.countTool(e)
@@ -117,6 +117,9 @@ func (a *Account) handedOver(call int64) bool {
 	}
 	return true
 }
+
+// HasTakenOver says whether a call was answered by its origin, and neither made by this process itself nor answered in it.
+func (a *Account) HasTakenOver(call int64) bool { return slices.Contains(a.TakenOver, call) }
 
 // tookInterrupt notes that a call was answered with an interrupt: none waits any more.
 func (a *Account) tookInterrupt(e *agentkernel.Entry) {
