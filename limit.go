@@ -118,7 +118,7 @@ var allLimits = sync.OnceValue(func() []Limit {
 		{Name: "cpus", Unit: LimitShare, Flag: "--cpus", Help: "Processors at a time: 0.5, 2 (default 1). This and the next four: on the process backend.", Least: "0.1",
 			Doc: "processors that a program may use at a time (default 1)", Hit: "it used more processors",
 			min: 0.01, max: 4096, of: func(l *Limits) any { return &l.CPUs }},
-		{Name: "cpu_time", Unit: LimitSpan, Flag: "--cpu-time", Help: "Processor time of all its processes together (default none).", Least: "1s",
+		{Name: "cpu_time", Unit: LimitSpan, Flag: "--cpu-time", Help: "Processor time of all its processes together (default: what --cpus can give in --time, and 10s).", Least: "1s",
 			Doc: "processor time of a program and all that it started", Hit: "its processes computed for longer together",
 			min: leastSpan, of: func(l *Limits) any { return &l.CPUTime }},
 		{Name: "pids", Unit: LimitNumber, Flag: "--pids", Help: "Processes and threads at a time (default 256).", Least: "32",

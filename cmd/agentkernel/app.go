@@ -46,6 +46,8 @@ type app struct {
 	// named are the tools files of a command line that is being completed.
 	named []string
 	held  *session // see hold; nil: none is
+	// background: this is a kernel in the background, whose words are for whoever needed it.
+	background bool
 	// beside are the folders in which files beside the program were looked for.
 	beside []string
 }
@@ -168,7 +170,7 @@ func (a *app) console() *console.Console {
 		Out: a.out, Err: a.err, OutTTY: a.outTTY, ErrTTY: a.errTTY, Width: a.width,
 		Color: !a.cli.NoColor && a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb",
 		Dumb:  a.getenv("TERM") == "dumb",
-		Quiet: a.cli.quiet(),
+		Quiet: a.cli.quiet(), Commands: a.withHome,
 	})
 }
 
@@ -386,7 +388,7 @@ func (a *app) fail(err error) int {
 	if a.cli.JSON {
 		if perr := a.printJSON(struct {
 			Error *agentkernel.Error `json:"error"`
-		}{e}); perr == nil {
+		}{a.hinted(e)}); perr == nil {
 			return exitFor(e)
 		}
 	}
@@ -427,7 +429,7 @@ func (a *app) passedOn(text string) string {
 	if hint == "" {
 		return text
 	}
-	return before + "(" + a.withTools(hint) + ")" + after
+	return before + "(" + a.withHome(a.withTools(hint)) + ")" + after
 }
 
 // saidAlready says whether the traceback ends with the message: "ValueError: no" or, for a syntax error

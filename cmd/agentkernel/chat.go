@@ -135,6 +135,7 @@ func (t *talk) known(pid agentkernel.PID) {
 
 func (t *talk) begin(spec agentkernel.Spec) error {
 	t.a.warnUnconfined(&spec)
+	t.a.mentionModels(&spec)
 	p, err := t.k.Spawn(t.a.ctx, spec)
 	if err != nil {
 		return err

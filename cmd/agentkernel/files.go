@@ -252,7 +252,7 @@ func (w *watch) fileCounts() *fileCounts {
 	for i := range w.below {
 		children = append(children, w.below[i].PID)
 	}
-	return &fileCounts{w.files.State, w.files.Count(agentkernel.FileAdded), w.files.Count(agentkernel.FileChanged), w.files.Count(agentkernel.FileDeleted), len(withheld), w.files.Hidden, children, w.files.Hint}
+	return &fileCounts{w.files.State, w.files.Count(agentkernel.FileAdded), w.files.Count(agentkernel.FileChanged), w.files.Count(agentkernel.FileDeleted), len(withheld), w.files.Hidden, children, w.a.withHome(w.files.Hint)}
 }
 
 // leftOut says why a change stays out of the folder, or a file's content out of a recording.

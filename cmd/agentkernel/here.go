@@ -86,8 +86,10 @@ func private(dir, data string, homes []string) string {
 	}
 	for _, home := range append(slices.Clone(homes), "/root") {
 		switch first, _, _ := strings.Cut(strings.TrimPrefix(dir, home+"/"), "/"); {
-		case within(home, dir):
+		case home == dir:
 			return "this is your home, where keys lie"
+		case within(home, dir):
+			return "your home lies in this folder, and keys in that"
 		case within(dir, home) && strings.HasPrefix(first, "."):
 			return "keys may lie in " + first + " of your home"
 		}

@@ -26,6 +26,11 @@ func TestPrivateFolders(t *testing.T) {
 			t.Errorf("%s is shown: %t, want %t; %q", dir, why == "", shown, why)
 		}
 	}
+	for dir, want := range map[string]string{"/": "your home lies in this folder, and keys in that", "/home": "your home lies in this folder, and keys in that", "/home/ann": "this is your home, where keys lie"} {
+		if why := private(dir, data, homes); why != want {
+			t.Errorf("%s: %q, want %q", dir, why, want)
+		}
+	}
 }
 
 // A command that is called where nothing can be read runs all the same, and sees nothing: the folder was not asked for.

@@ -57,13 +57,16 @@ func (c *inspectCmd) Run(a *app) error {
 		return err
 	}
 	i.hidden = k.hidden
+	for n := range i.Decide {
+		i.Decide[n] = a.withHome(i.Decide[n])
+	}
 	switch {
 	case a.cli.JSON:
 		return a.printJSON(i)
 	case c.Source:
 		a.con.Out(i.Source)
 	default:
-		a.con.Out(i.text(time.Now()))
+		a.con.Out(i.text(time.Now(), a.withHomeFormat))
 	}
 	return a.outputError()
 }
@@ -143,16 +146,19 @@ func signalsWaiting(entries []agentkernel.Entry) (waiting []json.RawMessage) {
 }
 
 // sheet is a list of name and value lines.
-type sheet struct{ rows [][]string }
+type sheet struct {
+	rows [][]string
+	says func(format string) string // makes the commands of a format those that are meant
+}
 
 func (s *sheet) add(name, format string, args ...any) {
-	if v := fmt.Sprintf(format, args...); v != "" {
+	if v := fmt.Sprintf(s.says(format), args...); v != "" {
 		s.rows = append(s.rows, []string{name, v})
 	}
 }
 
-func (i *inspection) text(now time.Time) string {
-	p, s := i.Process, &sheet{}
+func (i *inspection) text(now time.Time, says func(format string) string) string {
+	p, s := i.Process, &sheet{says: says}
 	s.add("pid", "%d", p.PID)
 	s.add("name", "%s", p.Name)
 	if i.Imported != "" {

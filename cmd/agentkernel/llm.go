@@ -101,6 +101,7 @@ func (c *llmListCmd) Run(a *app) error {
 		rows = append(rows, []string{m.Alias, m.Kind + ":" + m.Model, key, in, out, limits})
 	}
 	a.con.Out(console.Table(rows, 3, 4))
+	a.mentionModels(nil)
 	for _, m := range all {
 		if m.Missing != "" {
 			a.con.Note("%s: %s", m.Alias, m.Missing)
@@ -199,6 +200,7 @@ func (c *llmTestCmd) Run(a *app) error {
 	if c.Model != "" {
 		spec.Program.Args = []string{c.Model}
 	}
+	a.mentionModels(nil)
 	begun := time.Now()
 	p, err := k.Spawn(a.ctx, spec)
 	if err != nil {

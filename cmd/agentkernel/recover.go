@@ -275,7 +275,7 @@ func (a *app) awaitAll(k *session, list, left []agentkernel.Process) error {
 				return err
 			}
 		default:
-			a.reportEnded(end)
+			a.reportEnded(k, end)
 		}
 		if code == 0 {
 			code = ended

@@ -57,6 +57,7 @@ func (c *serveCmd) Run(a *app) error {
 func (c *serveCmd) serve(a *app, stop <-chan os.Signal) error {
 	hup, gone := hangups()
 	defer signal.Stop(hup)
+	a.background = c.Background
 	dir, err := a.dataDir()
 	if err != nil {
 		return err

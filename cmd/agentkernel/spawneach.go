@@ -223,7 +223,8 @@ func (s *spawnEach) cutOff(err error) error {
 	if s.done == 0 && s.key == "" {
 		return err
 	}
-	if s.key == "" {
+	// Another program under the same keys is refused again each time, and nothing is missing then.
+	if e := asError(err); s.key == "" || e.Code == agentkernel.CodeConflict || e.Code == agentkernel.CodeInvalid {
 		s.a.con.Note("%d of %d were spawned before that", s.done, s.file.lines)
 	} else {
 		s.a.con.Note("%d of %d were spawned before that, perhaps some more: the same command again spawns those that are missing", s.done, s.file.lines)

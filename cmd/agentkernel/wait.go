@@ -48,7 +48,7 @@ func (c *waitCmd) Run(a *app) error {
 		if a.cli.JSON {
 			err = a.printJSON(public(p))
 		} else {
-			a.reportEnded(p)
+			a.reportEnded(k, p)
 			err = a.outputError()
 		}
 		if err != nil {
@@ -60,7 +60,7 @@ func (c *waitCmd) Run(a *app) error {
 
 var errWaitedEnough = errors.New("waited enough")
 
-func (a *app) reportEnded(p agentkernel.Process) {
+func (a *app) reportEnded(k *session, p agentkernel.Process) {
 	if p.Error != nil {
 		a.reportError(p.Error)
 	}
@@ -69,6 +69,18 @@ func (a *app) reportEnded(p agentkernel.Process) {
 		return
 	}
 	a.con.Out(p.Receipt() + "\n")
+	a.noteKept(k, p)
+}
+
+// noteKept says what a process did to files, as run does. Not to know is no failure.
+func (a *app) noteKept(k *session, p agentkernel.Process) {
+	spec, err := k.Spec(a.ctx, p.PID)
+	if err != nil || !spec.HasFiles() {
+		return
+	}
+	w := &watch{a: a, k: k}
+	w.noteFiles(&spec, p)
+	w.sayFiles(p.PID)
 }
 
 // await waits for one process, with progress. One that no kernel carries on would never end.

@@ -108,7 +108,7 @@ func (a *app) waitingTable(command string, list *waitingList) string {
 		if r.Error != nil {
 			what = r.Error.Message()
 		}
-		rows = append(rows, []string{"agentkernel " + command + " " + r.PID.String(), what, r.Name, console.Age(time.Since(r.Created)) + " ago"})
+		rows = append(rows, []string{a.withHome("agentkernel " + command + " " + r.PID.String()), what, r.Name, console.Age(time.Since(r.Created)) + " ago"})
 	}
 	return console.Table(rows)
 }

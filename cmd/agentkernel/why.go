@@ -33,8 +33,13 @@ func (c *whyCmd) Run(a *app) error {
 		return err
 	}
 	in := why.Input{Process: p, Entries: entries, Now: time.Now()}
-	if spec, err := k.Spec(a.ctx, p.PID); err == nil {
+	spec, err := k.Spec(a.ctx, p.PID)
+	if err == nil {
 		in.Talks = agent.Talks(&spec.Program)
+	}
+	if p.State.Terminal() && spec.HasFiles() {
+		c, err := k.Changes(a.ctx, p.PID)
+		in.Kept = err == nil && c.State == agentkernel.LayerKept && len(c.Changes) > 0
 	}
 	if p.State == agentkernel.StateReady && !p.Paused {
 		for page, err := range agentkernel.Pages(a.ctx, k, agentkernel.Filter{Active: true}) {
@@ -52,6 +57,9 @@ func (c *whyCmd) Run(a *app) error {
 		in.Before, in.Hidden = info.Before, k.hidden
 	}
 	r := why.Of(in)
+	for i := range r.Next {
+		r.Next[i].Command, r.Next[i].Why = a.withHome(r.Next[i].Command), a.withHome(r.Next[i].Why)
+	}
 	if a.cli.JSON {
 		return a.printJSON(r)
 	}

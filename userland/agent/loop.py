@@ -53,7 +53,7 @@ def used_up(e):
     more = ""
     if bound:
         more = " (--budget-" + ("usd" if bound.group(1) else bound.group(2) + "s" if bound.group(2) else "time") + ")"
-    if re.search(r"\bturns\b", said):
+    if re.search(r"\bturns?\b", said):
         more = " (--turns)"
     return "a bound is used up: " + said + "; give it more" + more + ", or let it wait until it is given more with --on-budget pause"
 

@@ -184,6 +184,55 @@ class Crash(support.KernelTest):
         self.client.recover(caught.exception.pid)
         self.assertEqual(self.client.result(caught.exception.pid).result, "done")
 
+    def test_the_same_call_with_the_key(self) -> None:
+        """It continues an unfinished process, gives the result of one that has ended, and makes no second one."""
+        agent = create_agent()
+
+        def killing(event: Any) -> None:
+            if event.kind == "output":
+                self.kill_kernel()
+
+        for name, call, options in [
+            ("run", self.client.run, {"on_output": killing}),
+            ("execute_code", agent.execute_code, {"on_output": killing}),
+            ("execute_task", agent.execute_task, {"on_output": killing}),
+        ]:
+            with self.subTest(name=name):
+                before = {p.pid for p in self.client.ps(all=True)}
+                with self.assertRaises(KernelGone) as caught:
+                    call(SLEEP.format(0.5), **options)  # type: ignore[operator]
+                key = caught.exception.idempotency_key
+                self.assertTrue(key)
+                self.assertIn(repr(key), caught.exception.hint)
+                for _ in ("unfinished", "ended"):
+                    result = call(SLEEP.format(0.5), idempotency_key=key)  # type: ignore[operator]
+                    self.assertEqual((result.pid, result.output, result.result), (caught.exception.pid, "begin\nend\n", "done"))
+                self.assertEqual({p.pid for p in self.client.ps(all=True)} - before, {result.pid})
+        with self.assertRaises(KernelGone) as caught:
+            for event in self.client.stream(SLEEP.format(0.5)):
+                killing(event)
+        texts = [event.text for event in self.client.stream(SLEEP.format(0.5), idempotency_key=caught.exception.idempotency_key) if event.kind == "output"]
+        self.assertEqual("".join(texts), "begin\nend\n")
+
+    def test_a_task_names_its_key(self) -> None:
+        manager = TaskManager(create_agent())
+        task = manager.dispatch_task(SLEEP.format(0.5))
+        support.eventually("it has begun", lambda: list(self.client.logs(task)))
+        os_pid = self.client.info().os_pid
+        with during_a_receive(lambda: os.kill(os_pid, 9)), self.assertRaises(KernelGone) as caught:
+            manager.wait_for_task(task)
+        support.eventually("the killed kernel is gone", lambda: support.gone(os_pid))
+        self.assertEqual(manager.dispatch_task(SLEEP.format(0.5), idempotency_key=caught.exception.idempotency_key), task)
+        manager.recover()
+        self.assertEqual(manager.wait_for_task(task).result, "done")
+
+    def test_an_empty_key_is_refused(self) -> None:
+        before = len(self.client.ps(all=True))
+        for call in (self.client.run, self.client.spawn, create_agent().execute_task, TaskManager(create_agent()).dispatch_task):
+            with self.assertRaises(errors.InvalidArgument):
+                call("print(1)", idempotency_key="")  # type: ignore[operator]
+        self.assertEqual(len(self.client.ps(all=True)), before)
+
     def test_stopped_while_waiting(self) -> None:
         """An orderly end says the same."""
         pid = self.client.spawn(SLEEP.format(0.5)).pid

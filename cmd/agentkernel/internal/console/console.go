@@ -42,13 +42,18 @@ type Config struct {
 	Color          bool       // colours on those streams that are terminals
 	Width          func() int // columns of the terminal; nil: 80
 	Dumb           bool       // a terminal on which nothing can be erased: no progress
-	Quiet          bool       // no notes and no progress, only output and errors
+	// Commands makes the commands in notes and hints those that are meant here; nil: they are.
+	Commands func(string) string
+	Quiet    bool // no notes and no progress, only output and errors
 }
 
 // New makes a Console.
 func New(cfg Config) *Console {
 	if cfg.Width == nil {
 		cfg.Width = func() int { return 80 }
+	}
+	if cfg.Commands == nil {
+		cfg.Commands = func(text string) string { return text }
 	}
 	return &Console{cfg: cfg, lastText: time.Now()}
 }
@@ -153,12 +158,14 @@ func (c *Console) wrote(text string, tty bool) {
 // Note writes one dim line to standard error: something to know that is not an answer.
 func (c *Console) Note(format string, args ...any) {
 	if !c.cfg.Quiet {
-		c.line("2", fmt.Sprintf(format, args...))
+		c.line("2", c.cfg.Commands(fmt.Sprintf(format, args...)))
 	}
 }
 
 // Say is Note for what the user must not miss; it is not silenced.
-func (c *Console) Say(format string, args ...any) { c.line("", fmt.Sprintf(format, args...)) }
+func (c *Console) Say(format string, args ...any) {
+	c.line("", c.cfg.Commands(fmt.Sprintf(format, args...)))
+}
 
 // Error writes "error: ..." in red, and "hint: ..." under it if there is one.
 func (c *Console) Error(message, hint string) {
@@ -169,7 +176,7 @@ func (c *Console) Error(message, hint string) {
 // Hint writes "hint: ...", if there is one.
 func (c *Console) Hint(hint string) {
 	if hint != "" {
-		c.line("36", "hint: ", hint)
+		c.line("36", "hint: ", c.cfg.Commands(hint))
 	}
 }
 

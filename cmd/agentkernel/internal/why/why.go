@@ -27,6 +27,8 @@ type Input struct {
 	Hidden *agentkernel.Error
 	// Talks says that it is a conversation, which somebody can go on with.
 	Talks bool
+	// Kept says that it has ended and that its changes to files wait to be applied.
+	Kept bool
 }
 
 // Report is the answer.
@@ -118,6 +120,9 @@ func Of(in Input) Report {
 	c.cause.Calls = max(c.p.Usage.Syscalls, int64(len(list)))
 	if c.p.State.Terminal() {
 		c.ended()
+		if in.Kept {
+			c.step(c.cmd("diff %d"), "its changes wait; "+c.cmd("apply %d")+" keeps them, "+c.cmd("discard %d")+" throws them away")
+		}
 	} else {
 		if c.p.Paused {
 			r.State = "paused"

@@ -16,7 +16,7 @@ from ._bymodel import MODE, Asked, Told, explain
 from ._filetools import file_tools
 from ._functionserver import NAME, FunctionServer
 from ._code import dedent, program_in, shift_traceback, with_prelude
-from ._kernel import MOST_TOOLS, Callback, Kernel
+from ._kernel import MOST_TOOLS, Callback, Kernel, keyed
 from ._steps import Call, Loop, Notify, Steps
 from .errors import InvalidArgument, KernelError, KernelGone, NotFound, Unavailable, Unsupported
 from .functions import functions_of
@@ -368,10 +368,11 @@ class Agent(Generic[R]):
         except Unsupported as e:
             return self.refused(e)
         spec, snapshot, moved = yield from self.spec(planned, asked.bounded(options, planned.turns))
+        spec = keyed(spec)
         told = Told(self.kernel, asked.of(planned.mode))
         result = yield from self.kernel.run(spec, {}, on_output, on_event, on_ask, told.heard if told else None)
         if result.pid is not None:
-            yield from self.take_state(result.pid, snapshot)
+            yield from self.take_state(result.pid, snapshot, spec.idempotency_key)
         return finish(result, planned, spec.name, moved)
 
     def stream(self, task: str, options: Mapping[str, Any]) -> Steps[None]:
@@ -381,10 +382,11 @@ class Agent(Generic[R]):
             raise InvalidArgument("check= and on_step= are for execute_task and dispatch_task: here the events are yours")
         planned = yield from self.plan(task, asked, options)
         spec, snapshot, moved = yield from self.spec(planned, asked.bounded(options, planned.turns))
+        spec = keyed(spec)
         process = yield from self.kernel.stream(spec, {})
-        yield from self.take_state(process.pid, snapshot)
+        yield from self.take_state(process.pid, snapshot, spec.idempotency_key)
 
-    def take_state(self, pid: int, snapshot: Mapping[str, Any]) -> Steps[None]:
+    def take_state(self, pid: int, snapshot: Mapping[str, Any], key: Optional[str]) -> Steps[None]:
         """Takes over what a program set, however it ended."""
         if self.state is None:
             return
@@ -392,7 +394,7 @@ class Agent(Generic[R]):
             after = yield from self.kernel.wire_state(pid)
         except Unavailable as e:
             raise KernelGone(
-                f"process {pid} has run, and its kernel ended before the state that it left could be read: {e.message}", op="state", pid=pid,
+                f"process {pid} has run, and its kernel ended before the state that it left could be read: {e.message}", op="state", pid=pid, idempotency_key=key or "",
                 hint=f"client.result({pid}) has its result, client.state({pid}) its state, once a kernel runs again",
             ) from None
         self.state.merge(snapshot, after)

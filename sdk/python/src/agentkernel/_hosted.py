@@ -30,7 +30,7 @@ def spec_of(name: str, key: str, options: Mapping[str, Any]) -> Spec:
         raise InvalidArgument(f"{name!r} is not the name of a process")
     if not isinstance(key, str):
         raise InvalidArgument(f"key={key!r} is not a text")
-    return Spec("").with_options(name=name, backend="hosted", idempotency_key=key, **options)
+    return Spec("").with_options(name=name, backend="hosted", idempotency_key=key or None, **options)
 
 
 def attach(pid: int, epoch: int, takeover: bool) -> bytes:

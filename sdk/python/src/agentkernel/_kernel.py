@@ -194,7 +194,7 @@ class Kernel(Generic[R]):
         except ProgramSyntaxError as e:
             raise Refusal(e) from None
         try:
-            data = yield from self.ask("spawn", "POST", "/processes", body=body, repeatable=True, key=spec.idempotency_key)
+            data = yield from self.ask("spawn", "POST", "/processes", body=body, repeatable=True, key=spec.idempotency_key or "")
         except KernelError as e:
             if e.code in Refusal.CODES:
                 raise Refusal(e) from None
@@ -353,16 +353,17 @@ class Kernel(Generic[R]):
         request = compose("POST", "/processes", {"follow": True}, body)
         if spec.keys:  # the request makes no second process: it has a key of its own
             yield from self.create(spec)
-        follower = _Follower(self, 0, 0, True, until_pause=True, silence=_SILENCE)
+        follower = _Follower(self, 0, 0, True, until_pause=True, silence=_SILENCE, key=spec.idempotency_key or "")
         try:
-            process = yield from self._followed(follower, request, spec.idempotency_key)
+            process = yield from self._followed(follower, request)
         except KeyboardInterrupt as e:
             _name_in(e, follower.pid)
             raise
         return process
 
-    def _followed(self, follower: "_Follower", request: bytes, key: str) -> Steps[Process]:
-        """The process that a request creates, followed to its end. The key makes it the same one if it is asked for again."""
+    def _followed(self, follower: "_Follower", request: bytes) -> Steps[Process]:
+        """The process that a request creates, followed to its end. The key makes it the same one if it is asked for again.
+        One that was unfinished before this call is continued: its key asks for it, and nothing else creates such a one."""
         why = ""
         for again in (True, False):
             try:
@@ -376,15 +377,29 @@ class Kernel(Generic[R]):
                     break
                 why = _went_away(e, why)
             if not again:
-                raise unanswered("spawn", 0, why, key)
+                raise unanswered("spawn", 0, why, follower.key)
             yield Pause(0.02)
+        process = yield from self._as_left(follower)
+        if process.state == "unfinished" and not why and not follower.resumed:
+            yield from self.recover(process.pid)
+            try:
+                yield from follower.once(follower.request(), self.start)
+            except (ConnectionCut, Unavailable) as e:
+                if isinstance(e, Unavailable) and not _is_ending(e):
+                    raise
+                yield from follower.resume(e)
+            process = yield from self._as_left(follower)
+        if process.state == "unfinished":  # another kernel took the place of the one that ran it
+            raise gone(process.pid, "watched", follower.key)
+        if process.done:
+            self._keys.pop(process.pid, None)
+        return process
+
+    def _as_left(self, follower: "_Follower") -> Steps[Process]:
+        """The process at the end of its stream."""
         process = follower.process
         if process is None or not (process.done or process.paused):
             process = yield from self.process(follower.pid)
-        if process.state == "unfinished":  # another kernel took the place of the one that ran it
-            raise gone(process.pid, "watched")
-        if process.done:
-            self._keys.pop(process.pid, None)
         return process
 
     def events(self, pid: Any, first: int, follow: bool, kinds: Optional[tuple[str, ...]] = None) -> Steps[None]:
@@ -555,14 +570,17 @@ def _listed(tools: Any) -> Any:
     return tools if isinstance(tools, (str, bytes)) or hasattr(tools, "__fspath__") else list(tools)
 
 
-def gone(pid: int, doing: str) -> KernelGone:
-    """What somebody hears whose kernel ended while he waited for a process or watched it."""
+def gone(pid: int, doing: str, key: str = "") -> KernelGone:
+    """What somebody hears whose kernel ended while he waited for a process or watched it. ``key`` is that of the process,
+    where the same call created it."""
+    same = f"; so does the same call with idempotency_key={key!r}, which is in error.idempotency_key" if key else ""
     return KernelGone(
         f"the kernel ended (it was stopped, replaced or killed) while process {pid} was {doing}; the process is kept, and stands where its journal says",
-        hint=f"client.recover({pid}) continues it, and repeats nothing that it did; client.result({pid}) then waits for its result. "
+        hint=f"client.recover({pid}) continues it, and repeats nothing that it did; client.result({pid}) then waits for its result{same}. "
         f"On the command line: agentkernel recover {pid} --wait. Do not start the program anew: what it did would be done twice",
         op=doing,
         pid=pid,
+        idempotency_key=key,
     )
 
 
@@ -601,7 +619,7 @@ def unanswered(op: str, pid: int, why: str, key: str = "") -> KernelGone:
     if key:
         return KernelGone(
             f"{begin}: whether the process was created is not known",
-            hint=f"make the same call with idempotency_key={key!r} (it is in error.idempotency_key): the key gives the process that was created, "
+            hint=f"make the same call with idempotency_key={key!r} (it is in error.idempotency_key): it continues the process that was created, "
             "or creates it. Without the key the program might run twice",
             op=op,
             idempotency_key=key,
@@ -625,7 +643,7 @@ class Refusal(Exception):
 
 def keyed(spec: Spec) -> Spec:
     """A Spec whose creation may be repeated: without a key of its own it gets one."""
-    return spec if spec.idempotency_key else spec.with_options(idempotency_key=f"python-{uuid.uuid4().hex}")
+    return spec if spec.idempotency_key is not None else spec.with_options(idempotency_key=f"python-{uuid.uuid4().hex}")
 
 
 def _is_ending(error: KernelError) -> bool:
@@ -641,7 +659,8 @@ class _Follower:
     """Reads a process's events over one connection after another, each event once."""
 
     def __init__(self, kernel: Kernel[Any], pid: int, seen: int, follow: bool, until_pause: bool = False, kinds: Optional[tuple[str, ...]] = None,
-                 silence: Optional[float] = None) -> None:  # fmt: skip
+                 silence: Optional[float] = None, key: str = "") -> None:  # fmt: skip
+        self.key = key  # of the process, where it is created by what is read; "": it is not
         self.kernel, self.pid, self.seen, self.follow = kernel, pid, seen, follow
         self.until_pause, self.kinds = until_pause, kinds
         self.process: Optional[Process] = None
@@ -747,4 +766,4 @@ class _Follower:
                 cause = e
             if self.progress:
                 pause, tries = 0.01, 0
-        raise gone(self.pid, "watched") from cause
+        raise gone(self.pid, "watched", self.key) from cause

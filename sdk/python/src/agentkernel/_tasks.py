@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from dataclasses import dataclass, field
-from typing import Any, Generic, Mapping, Optional
+from typing import Any, Generic, Iterator, Mapping, Optional
 
 from ._agent import Agent, Planned, finish
 from ._bymodel import Asked, Told
 from ._kernel import Callback, Refusal, check_pid, keyed
 from ._result import R
 from ._steps import Steps
-from .errors import Conflict, KernelError, Unsupported
+from .errors import Conflict, KernelError, KernelGone, Unsupported
 from .model import Process
 from .spec import Span
 
@@ -74,6 +75,7 @@ class _Dispatched:
     moved: int
     snapshot: Mapping[str, Any]
     told: Told
+    key: Optional[str]  #: the idempotency key of its process
     collected: bool = False
 
 
@@ -103,7 +105,7 @@ class Tasks(Generic[R]):
             process = yield from self.kernel.create(spec)
         except Refusal as e:
             return self._refuse(task, planned.mode, e.error)
-        self.known[process.pid] = _Dispatched(planned.title or _short(task), planned, spec.name, moved, snapshot, Told(self.kernel, asked.of(planned.mode)))
+        self.known[process.pid] = _Dispatched(planned.title or _short(task), planned, spec.name, moved, snapshot, Told(self.kernel, asked.of(planned.mode)), spec.idempotency_key)
         return process.pid
 
     def _refuse(self, task: str, mode: str, error: KernelError) -> int:
@@ -136,13 +138,14 @@ class Tasks(Generic[R]):
         told = task.told if task is not None else Told(self.kernel, Asked())
         given, _ = Asked.take({"check": check or told.asked.check, "on_step": on_step or told.asked.on_step})
         told.asked = given
-        process = yield from (told.wait(pid, timeout) if told else self.kernel.wait(pid, timeout))
-        result = yield from self.kernel.collect(process)
+        with self._named():
+            process = yield from (told.wait(pid, timeout) if told else self.kernel.wait(pid, timeout))
+            result = yield from self.kernel.collect(process)
         if task is None:
             return result
         if process.done and not task.collected:
             task.collected = True
-            yield from self.agent.take_state(process.pid, task.snapshot)
+            yield from self.agent.take_state(process.pid, task.snapshot, task.key)
         return finish(result, task.planned, task.name, task.moved)
 
     def all(self, everybody: bool) -> Steps[list[TaskStatus]]:
@@ -169,7 +172,18 @@ class Tasks(Generic[R]):
     def events(self, task_id: Any) -> Steps[None]:
         if (refused := self.refusal(task_id)) is not None:
             raise refused.error
-        yield from self.kernel.events(task_id, 1, True)
+        with self._named():
+            yield from self.kernel.events(task_id, 1, True)
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        """Adds the key of a task to what says that its kernel is gone: the same dispatch with it makes no second process."""
+        try:
+            yield
+        except KernelGone as e:
+            if (task := self.known.get(e.pid)) is not None:
+                e.idempotency_key = task.key or ""
+            raise
 
     def recover(self) -> Steps[list[TaskStatus]]:
         processes = yield from self.kernel.recover(None)

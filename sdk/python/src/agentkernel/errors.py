@@ -210,8 +210,8 @@ class Unavailable(KernelError, ConnectionError):
 
 class KernelGone(Unavailable):
     """The kernel ended while a call was under way. Processes stand where their journals say. ``pid`` is the process that
-    the call was about; ``idempotency_key`` is set where the process was being created and its PID did not arrive: the same
-    call with this key gives that process."""
+    the call was about, 0 if it did not arrive; ``idempotency_key`` is set where the call created the process: the same call
+    with this key gives that process, and continues it if it is unfinished."""
 
     def __init__(self, message: str, *, idempotency_key: str = "", **details: Any) -> None:
         super().__init__(message, **details)

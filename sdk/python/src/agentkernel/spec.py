@@ -186,7 +186,7 @@ class Spec:
     deadline: Union[datetime.datetime, Span, None] = None
     budget: Optional[Mapping[str, Any]] = None
     on_budget: str = ""
-    idempotency_key: str = ""
+    idempotency_key: Optional[str] = None
     interactive: bool = False
     language: str = "python"
     environment: str = ""
@@ -232,6 +232,8 @@ class Spec:
         if tools := files(self.tools):
             out["tools"] = tools
         self._check_keys()
+        if self.idempotency_key == "":  # it would be none, and whoever gives one relies on it
+            raise InvalidArgument("idempotency_key='' is no key", hint="KernelGone has one where the call created a process; without idempotency_key= there is a new one")
         for name in ("allow", "allow_hosts", "deny", "models"):
             if value := texts(getattr(self, name), name):
                 out[name] = value
