@@ -81,17 +81,7 @@ func (w *watch) report(p agentkernel.Process, err error) error {
 	}
 	w.result(p)
 	w.a.con.Note("%s", p.Receipt())
-	if w.files != nil {
-		if line := w.a.filesLine(w.files); line != "" {
-			w.a.con.Note("%s", line)
-		}
-	}
-	for i := range w.below {
-		w.a.con.Note("a child, process %d: %s", w.below[i].PID, w.a.filesLine(&w.below[i]))
-	}
-	if len(w.below) > 0 {
-		w.a.con.Note("with its children: agentkernel apply --tree %d · agentkernel discard --tree %d", p.PID, p.PID)
-	}
+	w.mentionFiles(p)
 	w.mentionRunning(running)
 	folder := w.folderLine(p)
 	if folder != "" {
