@@ -93,7 +93,7 @@ type Mount struct {
 	ReadOnly bool
 	Own      bool // Source is a copy that belongs to this process alone
 	Optional bool // the program starts without it where it cannot be shown, and its standard error says so
-	// Hidden are paths in a read-only Source that the program can neither read nor list; directories end with a slash.
+	// Hidden are paths in Source that the program can neither read nor list; directories end with a slash.
 	Hidden []string
 }
 

@@ -213,6 +213,9 @@ type Changes struct {
 	Bytes int64    `json:"bytes"` // what the layer holds, as Limits.Disk counts
 	// Hidden lists the files of an optional workspace that the program did not see, since keys usually lie in such.
 	Hidden []string `json:"hidden,omitempty"`
+	// Unlisted lists directories of which the program saw nothing, as FileName.String writes them with a slash behind: the
+	// kernel may not list what is in them, or not look at it. A folder that is only read has any if it was optional.
+	Unlisted []string `json:"unlisted,omitempty"`
 	// Hint is [Applied.Hint] where a part was applied or published.
 	Hint string `json:"hint,omitempty"`
 }

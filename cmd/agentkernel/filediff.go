@@ -53,6 +53,9 @@ func (c *diffCmd) showFiles(a *app, k agentkernel.Kernel, changes *agentkernel.C
 	if slices.ContainsFunc(changes.Changes, noFolder) {
 		a.con.Note("the folder is not there any more: move it back, or copy files out: agentkernel get %s FILE -o PATH", changes.PID)
 	}
+	if len(changes.Unlisted) > 0 {
+		a.con.Note("the program saw nothing of %s", unlistedText(changes.Unlisted))
+	}
 	if len(changes.Drift) > 0 && changes.State != agentkernel.LayerApplied {
 		var names []string
 		for _, name := range changes.Drift {

@@ -213,9 +213,11 @@ type fileCounts struct {
 	Changed  int                    `json:"changed"`
 	Deleted  int                    `json:"deleted"`
 	Withheld int                    `json:"withheld,omitempty"` // of these
-	Hidden   []string               `json:"hidden,omitempty"`   // what the program did not see
+	Hidden   []string               `json:"hidden,omitempty"`   // what the program did not see, since keys may lie there
+	Unlisted []string               `json:"unlisted,omitempty"` // directories that it did not see, since they cannot be listed
 	Children []agentkernel.PID      `json:"children,omitempty"` // whose changes wait to be applied, too
 	Hint     string                 `json:"hint,omitempty"`
+	Error    *agentkernel.Error     `json:"error,omitempty"` // why the rest is not known
 }
 
 // noteFiles finds out what a run that has ended did to files. Not to know is no failure of the run.
@@ -223,8 +225,11 @@ func (w *watch) noteFiles(s *agentkernel.Spec, p agentkernel.Process) {
 	if !s.HasFiles() || !p.State.Terminal() {
 		return
 	}
-	if c, err := w.k.Changes(w.a.ctx, p.PID); err == nil {
+	c, err := w.k.Changes(w.a.ctx, p.PID)
+	if err == nil {
 		w.files = &c
+	} else if began(p) {
+		w.unknown = asError(err)
 	}
 	children, err := w.k.List(w.a.ctx, agentkernel.Filter{Parent: p.PID, Limit: shownChildren})
 	if err != nil {
@@ -240,19 +245,53 @@ func (w *watch) noteFiles(s *agentkernel.Spec, p agentkernel.Process) {
 	}
 }
 
+// mentionFiles says what the program and its children did to files.
+func (w *watch) mentionFiles(p agentkernel.Process) {
+	if w.files != nil {
+		if line := w.a.filesLine(w.files); line != "" {
+			w.a.con.Note("%s", line)
+		}
+	}
+	if line := w.unlistedLine(p); line != "" {
+		w.a.con.Note("%s", line)
+	}
+	for i := range w.below {
+		w.a.con.Note("a child, process %d: %s", w.below[i].PID, w.a.filesLine(&w.below[i]))
+	}
+	if len(w.below) > 0 {
+		w.a.con.Note("with its children: agentkernel apply --tree %d · agentkernel discard --tree %d", p.PID, p.PID)
+	}
+}
+
+// unlistedLine says of which directories a program that was to see a folder saw nothing, and why what it changed is not known.
+func (w *watch) unlistedLine(p agentkernel.Process) string {
+	switch {
+	case w.unknown != nil:
+		return fmt.Sprintf("what it changed is not known: %s · when that is put right: agentkernel diff %d", w.unknown.Message(), p.PID)
+	case w.files == nil || len(w.files.Unlisted) == 0 || w.seen == seenHere:
+		return ""
+	}
+	return "it saw nothing of " + unlistedText(w.files.Unlisted)
+}
+
+func unlistedText(list []string) string { return shownNames(list) + ", which cannot be listed" }
+
 // shownChildren is of how many children it is told what they did to files.
 const shownChildren = 32
 
 func (w *watch) fileCounts() *fileCounts {
-	if w.files == nil {
+	if w.files == nil && w.unknown == nil {
 		return nil
+	}
+	if w.files == nil {
+		return &fileCounts{Error: w.unknown}
 	}
 	_, withheld := split(w.files)
 	var children []agentkernel.PID
 	for i := range w.below {
 		children = append(children, w.below[i].PID)
 	}
-	return &fileCounts{w.files.State, w.files.Count(agentkernel.FileAdded), w.files.Count(agentkernel.FileChanged), w.files.Count(agentkernel.FileDeleted), len(withheld), w.files.Hidden, children, w.a.withHome(w.files.Hint)}
+	return &fileCounts{w.files.State, w.files.Count(agentkernel.FileAdded), w.files.Count(agentkernel.FileChanged), w.files.Count(agentkernel.FileDeleted), len(withheld), w.files.Hidden, w.files.Unlisted, children, w.a.withHome(w.files.Hint), nil}
 }
 
 // leftOut says why a change stays out of the folder, or a file's content out of a recording.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"agentkernel"
+	"agentkernel/internal/clip"
 )
 
 // A command behind -- may read the folder that it is called in. That gives it no way to carry anything out but what it
@@ -157,6 +158,8 @@ func seenFolder(s *agentkernel.Spec) seen {
 func (w *watch) folderLine(p agentkernel.Process) string {
 	failed := p.State == agentkernel.StateExited && p.ExitCode != 0
 	switch {
+	case w.seen == seenHere && !began(p):
+		return ""
 	case w.seen == seenHere:
 		return "it could read this folder" + w.hiddenText() + " and change nothing · to let it: --workspace . (changes wait for apply) · to hide the folder: --no-workspace"
 	case w.seen == seenNothing && w.a.here != "": // also of one that succeeds: that it printed nothing may be why
@@ -167,17 +170,47 @@ func (w *watch) folderLine(p agentkernel.Process) string {
 	return ""
 }
 
+// began says whether anything of a command ran: its walls could be built, and the system took it for a program. A
+// command that ran ends with its own exit code, or with an error of its limits.
+func began(p agentkernel.Process) bool {
+	if p.State != agentkernel.StateFailed || p.Error == nil || p.Language != agentkernel.Command {
+		return true
+	}
+	switch p.Error.Code {
+	case agentkernel.CodeUnavailable, agentkernel.CodeUnsupported, agentkernel.CodeNotFound, agentkernel.CodeDenied, agentkernel.CodeInvalid:
+		return false
+	}
+	return true
+}
+
 // shownHidden is how many files are named that a command could not read.
 const shownHidden = 3
 
 // hiddenText names what was hidden of the folder that a command could read.
 func (w *watch) hiddenText() string {
-	if w.files == nil || len(w.files.Hidden) == 0 {
+	if w.files == nil {
 		return ""
 	}
-	var names []string
-	for _, name := range w.files.Hidden[:min(len(w.files.Hidden), shownHidden)] {
-		names = append(names, fileText(name))
+	var parts []string
+	if len(w.files.Hidden) > 0 {
+		parts = append(parts, shownNames(w.files.Hidden)+", where keys may lie,")
 	}
-	return ", but not " + strings.Join(names, ", ") + more(len(w.files.Hidden)-len(names)) + ", where keys may lie,"
+	if len(w.files.Unlisted) > 0 {
+		parts = append(parts, unlistedText(w.files.Unlisted)+",")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return ", but not " + strings.Join(parts, " nor ")
 }
+
+// shownNames names the first few, each as far as a line has room for it.
+func shownNames(list []string) string {
+	var names []string
+	for _, name := range list[:min(len(list), shownHidden)] {
+		names = append(names, fileText(clip.At(name, longName)))
+	}
+	return strings.Join(names, ", ") + more(len(list)-len(names))
+}
+
+const longName = 200

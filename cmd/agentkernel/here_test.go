@@ -71,6 +71,46 @@ func TestWhyNoFolderIsSeen(t *testing.T) {
 	}
 }
 
+// What a command could not read of the folder is named, with the reason; nothing is said of what it could read if it never began.
+func TestWhatACommandCouldRead(t *testing.T) {
+	w := &watch{a: &app{}, seen: seenHere}
+	p := agentkernel.Process{State: agentkernel.StateExited, Language: agentkernel.Command}
+	for want, c := range map[string]agentkernel.Changes{
+		"it could read this folder and change nothing · ":                                                                 {},
+		"it could read this folder, but not .env, where keys may lie, and change nothing · ":                              {Hidden: []string{".env"}},
+		"it could read this folder, but not a/, b/, which cannot be listed, and change nothing · ":                        {Unlisted: []string{"a/", "b/"}},
+		"it could read this folder, but not .env, where keys may lie, nor a/, which cannot be listed, and change nothing": {Hidden: []string{".env"}, Unlisted: []string{"a/"}},
+		strings.Repeat("d", longName) + "... (5000 bytes), where keys may lie,":                                           {Hidden: []string{strings.Repeat("d", 5000)}},
+	} {
+		w.files = &c
+		if line := w.folderLine(p); !strings.Contains(line, want) {
+			t.Errorf("%q does not say %q", line, want)
+		}
+	}
+	for code, ran := range map[agentkernel.Code]bool{agentkernel.CodeUnavailable: false, agentkernel.CodeInvalid: false, agentkernel.CodeDenied: false, agentkernel.CodeCrashed: true} {
+		p.State, p.Error = agentkernel.StateFailed, &agentkernel.Error{Code: code}
+		if line := w.folderLine(p); (line != "") != ran {
+			t.Errorf("%s: %q", code, line)
+		}
+	}
+}
+
+// Of a folder that was named it is told what the program did not see of it, and why it is not known what it changed.
+func TestWhatIsNotKnownOfAFolder(t *testing.T) {
+	w := &watch{a: &app{}, files: &agentkernel.Changes{Unlisted: []string{"conf/"}}}
+	p := agentkernel.Process{PID: 7, State: agentkernel.StateExited}
+	if line := w.unlistedLine(p); line != "it saw nothing of conf/, which cannot be listed" {
+		t.Errorf("%q", line)
+	}
+	w.files, w.unknown = nil, agentkernel.Errorf(agentkernel.CodeDenied, "", "the folder /w/conf cannot be read")
+	if line := w.unlistedLine(p); line != "what it changed is not known: the folder /w/conf cannot be read · when that is put right: agentkernel diff 7" {
+		t.Errorf("%q", line)
+	}
+	if c := w.fileCounts(); c == nil || c.Error == nil {
+		t.Errorf("JSON says nothing of it: %+v", c)
+	}
+}
+
 // A data directory that is reached by a link is found behind it.
 func TestPrivateFolderBehindALink(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())

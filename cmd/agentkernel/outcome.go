@@ -81,7 +81,7 @@ func (w *watch) report(p agentkernel.Process, err error) error {
 	}
 	w.result(p)
 	w.a.con.Note("%s", p.Receipt())
-	w.sayFiles(p.PID)
+	w.mentionFiles(p)
 	w.mentionRunning(running)
 	folder := w.folderLine(p)
 	if folder != "" {
@@ -107,21 +107,6 @@ func (w *watch) report(p agentkernel.Process, err error) error {
 		w.a.con.Say("%s", w.steps.saved.said())
 	}
 	return exitCode(exitOf(p))
-}
-
-// sayFiles says what became of the files of a process and its children.
-func (w *watch) sayFiles(pid agentkernel.PID) {
-	if w.files != nil {
-		if line := w.a.filesLine(w.files); line != "" {
-			w.a.con.Note("%s", line)
-		}
-	}
-	for i := range w.below {
-		w.a.con.Note("a child, process %d: %s", w.below[i].PID, w.a.filesLine(&w.below[i]))
-	}
-	if len(w.below) > 0 {
-		w.a.con.Note("with its children: agentkernel apply --tree %d · agentkernel discard --tree %d", pid, pid)
-	}
 }
 
 // mentionEngine says that a program ran in CPython only because the engine that is meant for it does not work.

@@ -80,7 +80,7 @@ func (a *app) noteKept(k *session, p agentkernel.Process) {
 	}
 	w := &watch{a: a, k: k}
 	w.noteFiles(&spec, p)
-	w.sayFiles(p.PID)
+	w.mentionFiles(p)
 }
 
 // await waits for one process, with progress. One that no kernel carries on would never end.

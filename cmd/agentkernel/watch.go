@@ -48,6 +48,7 @@ type watch struct {
 	stdout     strings.Builder
 	stderr     strings.Builder
 	files      *agentkernel.Changes
+	unknown    *agentkernel.Error    // why it is not known what it did to files
 	below      []agentkernel.Changes // those of its children that have something to be applied
 	children   []agentkernel.Process // all that it has, once they were listed; nil: they were not, or are too many
 	past       []string              // what was told about the past of a rerun

@@ -819,3 +819,54 @@ func TestReadOnlyWorkspaceIsNotPublished(t *testing.T) {
 		}
 	}
 }
+
+// Of a directory that an ordinary user may enter and not list, no program sees what is in it, though it knows the names: not
+// of the folder of a command, and not of folders that were named, where nobody could tell what it has changed.
+func TestDirectoriesThatCannotBeListed(t *testing.T) {
+	asBoth(t, func(t *testing.T) {
+		if os.Geteuid() == 0 {
+			return // root may list all
+		}
+		dir := folder(t, map[string]string{"conf/.env": "key", "conf/f": "old", "open/f": "old"})
+		conf := filepath.Join(dir, "conf")
+		if err := os.Chmod(conf, 0o311); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.Chmod(conf, 0o755) })
+		k := openEmbedded(t, home(t), withSandboxes(t))
+		python := func(at, volume string) agentkernel.Spec {
+			s := program(fmt.Sprintf(`
+import os
+at = %q
+for do in (lambda: open(at + "conf/.env").read(), lambda: os.chmod(at + "conf", 0o755), lambda: open(at + "conf/f", "w"), lambda: os.mkdir(at + "conf/new")):
+    try: print("BREACH", do())
+    except OSError: pass
+open(at + "open/f", "w").write("new")
+`, at))
+			if s.Backend = "process"; volume == "" {
+				s.Workspace = &agentkernel.Workspace{Path: dir}
+			} else {
+				s.Volumes = []agentkernel.Volume{{Name: volume, Path: dir}}
+			}
+			return s
+		}
+		for name, c := range map[string]struct {
+			spec agentkernel.Spec
+			want string
+		}{
+			"unasked": {agentkernel.Spec{Program: agentkernel.Program{Name: "sh", Language: agentkernel.Command, Source: "sh", Args: []string{"-c", "! cat conf/.env"}},
+				Workspace: &agentkernel.Workspace{Path: dir, ReadOnly: true, Optional: true}}, "[conf/] 0"},
+			"workspace": {python("", ""), "[conf/] 1"},
+			"volume":    {python("/volumes/v/", "v"), "[/volumes/v/conf/] 1"},
+		} {
+			p := run(t, k, c.spec)
+			if p.ExitCode != 0 || p.State != agentkernel.StateExited || p.stdout != "" {
+				t.Errorf("%s: %s %d %q %q %v", name, p.State, p.ExitCode, p.stdout, p.stderr, p.Error)
+			}
+			changes, err := k.Changes(t.Context(), p.PID)
+			if got := fmt.Sprint(changes.Unlisted, len(changes.Changes)); err != nil || got != c.want {
+				t.Errorf("%s: %s, want %s (%v)", name, got, c.want, err)
+			}
+		}
+	})
+}

@@ -121,7 +121,7 @@ type Workspace struct {
 	// Own says that Source is a copy made for this sandbox alone, which lies in the data directory.
 	Own bool
 	// Hidden are paths in Source that the sandbox can neither read nor, if they end with a slash and so are
-	// directories, list. ReadOnly alone can have any.
+	// directories, list.
 	Hidden []string
 }
 
@@ -130,8 +130,9 @@ type Volume struct {
 	Name     string // one path element
 	Source   string
 	ReadOnly bool
-	Scratch  string // as of Workspace: changes go there; "": Source itself is written
-	Own      bool   // as of Workspace
+	Scratch  string   // as of Workspace: changes go there; "": Source itself is written
+	Own      bool     // as of Workspace
+	Hidden   []string // as of Workspace
 }
 
 // Limits of the whole process tree of a sandbox, if not said otherwise.

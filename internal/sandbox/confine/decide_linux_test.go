@@ -2,6 +2,7 @@ package confine
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"os"
 	"os/exec"
@@ -266,11 +267,15 @@ for v in "vw":
     except OSError as e: print(e.errno, v)
 print(sorted(os.listdir("/volumes")), os.listdir("/volumes/v/data"))
 try: open("/volumes/x", "w")
+except OSError as e: print(e.errno)
+try: os.chmod("/volumes/v/shut", 0o755)
+except OSError as e: print(e.errno)
+try: open("/volumes/v/shut/f")
 except OSError as e: print(e.errno)`
 				cfg := pythonConfig(t, script)
-				cfg.Volumes = []Volume{{Name: "v", Source: dir}, {Name: "w", Source: dir + "/volume", ReadOnly: true}}
+				cfg.Volumes = []Volume{{Name: "v", Source: dir, Hidden: []string{"shut/"}}, {Name: "w", Source: dir + "/volume", ReadOnly: true}}
 				cfg.Masked = base.Masked
-				if err := os.WriteFile(dir+"/data/token", nil, 0o644); err != nil {
+				if err := errors.Join(os.WriteFile(dir+"/data/token", nil, 0o644), os.Mkdir(dir+"/shut", 0o777), os.WriteFile(dir+"/shut/f", nil, 0o666)); err != nil {
 					t.Fatal(err)
 				}
 				var r *running
@@ -280,7 +285,7 @@ except OSError as e: print(e.errno)`
 					r = launchWhole(t, s, cfg)
 				}
 				r.finish(t)
-				if got, want := r.out.String(), "wrote v\n30 w\n['v', 'w'] []\n30\n"; got != want {
+				if got, want := r.out.String(), "wrote v\n30 w\n['v', 'w'] []\n30\n30\n13\n"; got != want {
 					t.Errorf("got %q, want %q\n%s", got, want, r.err)
 				}
 				st, err := os.Stat(dir + "/new")
@@ -302,9 +307,13 @@ func TestOverlayChanges(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		cfg.Program = Program{Path: "/bin/sh", Args: []string{"sh", "-ec", "echo new >changed; rm deleted; mkdir -p a/b; echo made >a/b/c; ls"}, Env: []string{"PATH=/bin:/usr/bin"}}
+		if err := errors.Join(os.Mkdir(work+"/shut", 0o777), os.WriteFile(work+"/shut/f", []byte("old"), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+		cfg.Workspace.Hidden = []string{"shut/"} // it can be opened by nobody, and so has no changes
+		cfg.Program = Program{Path: "/bin/sh", Args: []string{"sh", "-ec", "echo new >changed; rm deleted; mkdir -p a/b; echo made >a/b/c; ls; ! chmod 755 shut && ! cat shut/f && ! echo new >shut/f && ! mkdir shut/d"}, Env: []string{"PATH=/bin:/usr/bin"}}
 		r := launchWhole(t, s, cfg)
-		if e := r.finish(t); e.String() != "exit 0" || r.out.String() != "a\nchanged\nkept\n" {
+		if e := r.finish(t); e.String() != "exit 0" || r.out.String() != "a\nchanged\nkept\nshut\n" {
 			t.Fatalf("%s: %s%s", e, r.out, r.err)
 		}
 		if readFile(t, work+"/changed") != "old" || readFile(t, work+"/deleted") != "old" {

@@ -100,6 +100,7 @@ func (b *builder) files(id Identity, root bool, writable *[]string) error {
 		if err := b.mask(source, target, v.Own); err != nil {
 			return err
 		}
+		b.hide(target, v.Hidden)
 		if !v.ReadOnly {
 			*writable = append(*writable, target)
 		}
@@ -134,26 +135,24 @@ func (b *builder) workspace(id Identity, root bool, writable *[]string) error {
 	}
 	if w.Access != Overlay {
 		b.tree(show(Tree{Name: "workspace", Source: source, ReadOnly: w.Access == ReadOnly}, owner), WorkspaceDir)
-		if err := b.mask(source, WorkspaceDir, w.Own); err != nil {
-			return err
-		}
-		b.hide(w.Hidden)
-		return nil
-	}
-	if err := b.overlay("workspace", source, w.Scratch, WorkspaceDir, show, owner); err != nil {
+	} else if err := b.overlay("workspace", source, w.Scratch, WorkspaceDir, show, owner); err != nil {
 		return err
 	}
-	return b.mask(source, WorkspaceDir, w.Own)
+	if err := b.mask(source, WorkspaceDir, w.Own); err != nil {
+		return err
+	}
+	b.hide(WorkspaceDir, w.Hidden)
+	return nil
 }
 
-// hide covers files and directories of the workspace. A file is covered by a device on a mount without devices, which
+// hide covers files and directories of the folder at target. A file is covered by a device on a mount without devices, which
 // cannot be opened: so whoever asks for it hears that, and who looks through all files passes it over. What has gone
 // meanwhile need not be covered.
-func (b *builder) hide(paths []string) {
+func (b *builder) hide(target string, paths []string) {
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_RDONLY
 	gone := []int{int(unix.ENOENT)}
 	for _, p := range paths {
-		at := b.at(WorkspaceDir + "/" + strings.TrimSuffix(p, "/"))
+		at := b.at(target + "/" + strings.TrimSuffix(p, "/"))
 		if strings.HasSuffix(p, "/") {
 			b.do("mount", unix.SYS_MOUNT, Str("tmpfs"), at, Str("tmpfs"), Num(flags), Str("size=4k,nr_inodes=2,mode=0")).OK = gone
 			continue

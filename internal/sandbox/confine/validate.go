@@ -83,6 +83,9 @@ func (c Config) validatePaths() error {
 		if err := cleanPath("volume "+v.Name, v.Source); err != nil {
 			return err
 		}
+		if err := hideable("volume "+v.Name, v.Hidden); err != nil {
+			return err
+		}
 		if v.Scratch == "" {
 			continue
 		}
@@ -118,6 +121,15 @@ func (c Config) validateStrings() error {
 	return nil
 }
 
+func hideable(what string, paths []string) error {
+	for _, p := range paths {
+		if !filepath.IsLocal(p) || filepath.Clean(p) != strings.TrimSuffix(p, "/") || p == "." {
+			return invalid("%q cannot be hidden in the %s", p, what)
+		}
+	}
+	return nil
+}
+
 func (c Config) validateWorkspace() error {
 	w := c.Workspace
 	if w == nil {
@@ -126,10 +138,8 @@ func (c Config) validateWorkspace() error {
 	if err := cleanPath("workspace", w.Source); err != nil {
 		return err
 	}
-	for _, p := range w.Hidden {
-		if w.Access != ReadOnly || !filepath.IsLocal(p) || filepath.Clean(p) != strings.TrimSuffix(p, "/") || p == "." {
-			return invalid("%q cannot be hidden in the workspace", p)
-		}
+	if err := hideable("workspace", w.Hidden); err != nil {
+		return err
 	}
 	switch w.Access {
 	case ReadOnly, ReadWrite:

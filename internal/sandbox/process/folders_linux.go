@@ -22,7 +22,7 @@ func addFolders(c *confine.Config, mounts []agentkernel.Mount, disk int64) {
 			access = confine.ReadWrite
 		}
 		if m.Volume != "" {
-			c.Volumes = append(c.Volumes, confine.Volume{Name: m.Volume, Source: m.Source, ReadOnly: m.ReadOnly, Scratch: m.Scratch, Own: m.Own})
+			c.Volumes = append(c.Volumes, confine.Volume{Name: m.Volume, Source: m.Source, ReadOnly: m.ReadOnly, Scratch: m.Scratch, Own: m.Own, Hidden: m.Hidden})
 			continue
 		}
 		c.Workspace = &confine.Workspace{Source: m.Source, Access: access, Scratch: m.Scratch, Own: m.Own, Hidden: m.Hidden}

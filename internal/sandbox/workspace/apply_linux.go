@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"agentkernel"
 )
 
@@ -192,6 +194,31 @@ func (a *applying) plan(names []agentkernel.FileName) error {
 		}
 	}
 	return a.allFound(names)
+}
+
+// planDecided is plan for an Apply that was cut off behind its decision.
+func (a *applying) planDecided() error {
+	a.o = a.h.rec.Decided.Options
+	names, err := parseNames(a.o.Paths)
+	if err != nil {
+		return err
+	}
+	return a.plan(names)
+}
+
+// hasApplied says of paths of a folder at which it is not what it was whether the plan of an Apply that was cut off has
+// made them so: st is what is there, nil: nothing.
+func (a *applying) hasApplied(f *folder) func(p string, st *unix.Stat_t) bool {
+	i := slices.IndexFunc(a.plans, func(w *writer) bool { return w.f == f })
+	if i < 0 {
+		return func(string, *unix.Stat_t) bool { return false }
+	}
+	w := a.plans[i]
+	items := going(w.items)
+	return func(p string, st *unix.Stat_t) bool {
+		it := items[p]
+		return it != nil && w.differs(it, st) == ""
+	}
 }
 
 // namesIn are the paths in a folder that were named; nil: none was, anywhere.

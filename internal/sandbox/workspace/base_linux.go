@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -61,49 +62,88 @@ func (b base) under(p string) []string {
 var errTooMany = errors.New("too many files")
 
 // survey notes everything in a folder, which holds most files and directories at most. What lies on another file system
-// is not seen, here and by programs.
-func survey(root dir, most int) (base, error) {
-	b := base{}
-	err := root.walk(func(_ dir, p string, st *unix.Stat_t) (bool, error) {
+// is not seen, here and by programs; nor is what lies in directories that cannot be looked through, which it lists.
+func survey(root dir, most int) (b base, unlisted []string, err error) {
+	b = base{}
+	s := &search{hidden: map[string]bool{}}
+	root.unlisted = s.cannotList
+	err = root.walk(func(_ dir, p string, st *unix.Stat_t) (bool, error) {
 		if len(b) == most {
 			return false, errTooMany
 		}
 		b[p] = markOf(st)
 		return true, nil
 	})
-	return b, err
+	if len(s.unlisted) > 0 { // with one whose path is too long others are left out
+		maps.DeleteFunc(b, func(p string, _ mark) bool { return s.covered(path.Dir(p)) })
+	}
+	return b, s.outermost(s.unlisted), err
 }
 
-// drift lists up to limit paths at which the folder is not what the base says. What an apply has staged there, under names that begin
-// with temp, is not of the folder.
-func (b base) drift(root dir, temp string, limit int) (list []string, err error) {
+// others are the parts of a folder that tell nothing of how it has changed since its base was made.
+type others struct {
+	temp     string                               // how names begin under which an apply has staged something
+	unlisted []string                             // directories of which the base has nothing
+	applied  func(p string, st *unix.Stat_t) bool // says that an apply has made p what it is; a nil st: nothing
+}
+
+// drift lists up to limit paths at which the folder is not what the base says. Of a directory that cannot be looked through any
+// more it has the one path.
+func (b base) drift(root dir, o others, limit int) (list []string, err error) {
 	seen := 0
+	add := func(p string, st *unix.Stat_t) {
+		if len(list) < limit && !o.applied(p, st) {
+			list = append(list, agentkernel.PathText(p))
+		}
+	}
+	shut := map[string]bool{}
+	root.unlisted = func(p string) error {
+		shut[p] = true
+		return nil
+	}
 	err = root.walk(func(_ dir, p string, st *unix.Stat_t) (bool, error) {
 		m, known := b[p]
-		if !known && strings.HasPrefix(path.Base(p), temp) {
+		if !known && strings.HasPrefix(path.Base(p), o.temp) {
 			return false, nil
 		}
 		if known {
 			seen++
 		}
-		if (!known || !m.same(st)) && len(list) < limit {
-			list = append(list, agentkernel.PathText(p))
+		if !known || !m.same(st) {
+			add(p, st)
 		}
-		return true, nil
+		return !slices.Contains(o.unlisted, p+"/"), nil
 	})
 	if err != nil || seen == len(b) || len(list) >= limit {
 		slices.Sort(list)
 		return list, err
 	}
 	for p := range b {
+		if at := within(shut, p); at != "" {
+			if shut[at] {
+				shut[at] = false
+				add(at, nil)
+			}
+			continue
+		}
 		if st, err := root.look(p); err != nil {
 			return nil, err
-		} else if st == nil && len(list) < limit {
-			list = append(list, agentkernel.PathText(p))
+		} else if st == nil {
+			add(p, nil)
 		}
 	}
 	slices.Sort(list)
 	return list, nil
+}
+
+// within is the one of these directories in which p lies; "": it lies in none.
+func within(dirs map[string]bool, p string) string {
+	for at := path.Dir(p); len(dirs) > 0 && at != "."; at = path.Dir(at) {
+		if _, ok := dirs[at]; ok {
+			return at
+		}
+	}
+	return ""
 }
 
 const baseHead = "agentkernel base 1\n"

@@ -66,7 +66,7 @@ func (l *layer) choose(items []item, names []string) error {
 		}
 		if why == "" && !c.released(it) {
 			if why, err = c.holds(it); err != nil {
-				return unreadable("file", it.path, err)
+				return unreadable("file", c.root.Name(), err)
 			}
 		}
 		if why != "" && !c.released(it) {

@@ -134,7 +134,7 @@ func (l *layer) conflict(it *item) (string, error) {
 	defer parent.Close()
 	st, err := parent.stat(name)
 	if err != nil {
-		return "", err
+		return "", unreadable("folder", l.root.Name(), err)
 	}
 	return l.differs(it, st), nil
 }

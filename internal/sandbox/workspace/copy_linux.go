@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -39,9 +40,10 @@ func (s *Store) mustCopy() (bool, error) {
 	return unix.Setxattr(probe, opaqueAttr, []byte("y"), 0) != nil, nil
 }
 
-// copyFolder copies what a folder holds to a new directory: files, directories, and links as they are. Where the
-// file system can share blocks it does.
-func copyFolder(root dir, to string) error {
+// copyFolder copies what a folder holds to a new directory: files, directories, and links as they are, but nothing of
+// unlisted directories. Where the file system can share blocks it does. What the base has and the copy has not would be
+// taken for something that the program has deleted, so it fails at a directory that cannot be looked through.
+func copyFolder(root dir, to string, unlisted []string) error {
 	if err := os.Mkdir(to, 0o700); err != nil {
 		return storage(err)
 	}
@@ -50,10 +52,13 @@ func copyFolder(root dir, to string) error {
 		return storage(err)
 	}
 	defer dst.Close()
+	root.unlisted = func(p string) error {
+		return unreadable("folder", root.Name(), &fs.PathError{Path: p, Err: unix.EACCES})
+	}
 	return root.walk(func(in dir, p string, st *unix.Stat_t) (bool, error) {
 		switch typeOf(st.Mode) {
 		case agentkernel.TypeDir:
-			return true, storage(os.Mkdir(path.Join(to, p), fs.FileMode(st.Mode&0o777|0o700)))
+			return !slices.Contains(unlisted, p+"/"), storage(os.Mkdir(path.Join(to, p), fs.FileMode(st.Mode&0o777|0o700)))
 		case agentkernel.TypeSymlink:
 			target, err := in.link(path.Base(p))
 			if err != nil {
@@ -74,7 +79,7 @@ func copyFile(root dir, p string, dst dir, st *unix.Stat_t) (err error) {
 		return nil // it has just gone
 	}
 	if err != nil {
-		return unreadable("file", path.Join(root.Name(), p), err)
+		return unreadable("file", root.Name(), err)
 	}
 	defer src.Close()
 	f, err := dst.below(p, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)

@@ -108,8 +108,15 @@ func testKilledAtEachStep(t *testing.T, copies bool) {
 		must(t, err)
 		decided := h.rec.Decided != nil
 		must(t, h.Close())
-		if drift, err := r.s.Drift(pid); err != nil || !decided && len(drift) > 0 || strings.Contains(fmt.Sprint(drift), ".agentkernel-") {
+		if drift, err := r.s.Drift(pid); err != nil || len(drift) > 0 {
 			t.Errorf("killed before step %d: the folder is said to have changed at %v (%v)", step, drift, err)
+		}
+		foreign := filepath.Join(r.folder, "plain", "his")
+		if err := os.WriteFile(foreign, []byte("his"), 0o644); err == nil { // what was changed by others meanwhile is told
+			if drift, err := r.s.Drift(pid); err != nil || fmt.Sprint(drift) != "[plain/his]" {
+				t.Errorf("killed before step %d: besides the apply somebody made plain/his, and it is said: %v (%v)", step, drift, err)
+			}
+			must(t, os.Remove(foreign))
 		}
 		now := withoutTemporary(t, r.folder)
 		c, err := r.s.Changes(pid)
@@ -174,7 +181,12 @@ func TestCutOffAndChanged(t *testing.T) {
 			}
 			met = true
 			must(t, os.WriteFile(filepath.Join(r.folder, "z"), []byte("his"), 0o644))
-			_, err := r.apply(false)
+			c, err := r.s.Changes(pid)
+			must(t, err)
+			if got := fmt.Sprint(c.Drift); got != "[z]" {
+				t.Errorf("somebody changed z alone, and it is said: %s", got)
+			}
+			_, err = r.apply(false)
 			wantCode(t, err, agentkernel.CodeConflict, "was cut off and cannot be finished", "z was changed meanwhile")
 			if force {
 				_, err = r.apply(true)
@@ -184,7 +196,7 @@ func TestCutOffAndChanged(t *testing.T) {
 			}
 			want := withoutTemporary(t, r.folder)
 			must(t, r.s.Discard(t.Context(), pid))
-			c, err := r.s.Changes(pid)
+			c, err = r.s.Changes(pid)
 			must(t, err)
 			if c.State != agentkernel.LayerDiscarded || len(c.Changes) == 0 || !c.Changes[0].Applied || slices.ContainsFunc(c.Changes, func(ch agentkernel.Change) bool { return ch.Path == "z" }) {
 				t.Errorf("%+v", c)

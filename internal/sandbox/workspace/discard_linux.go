@@ -72,13 +72,9 @@ func (a *applying) undo() error {
 
 // giveUp notes what of an Apply that was cut off is in the folders, where it will not be finished.
 func (a *applying) giveUp() error {
-	a.o = a.h.rec.Decided.Options
 	a.plans = nil
 	defer a.closePlans()
-	names, err := parseNames(a.o.Paths)
-	if err == nil {
-		err = a.plan(names)
-	}
+	err := a.planDecided()
 	if away(err) { // what is in it is where it has gone to
 		return nil
 	}

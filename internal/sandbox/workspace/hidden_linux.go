@@ -21,17 +21,24 @@ import (
 // maxHidden bounds how much is hidden in one folder: each is a mount.
 const maxHidden = 1024
 
+// maxHiddenPath bounds how long a path is that is hidden: a longer one no mount takes, with the place of the folder before
+// it. What has one is hidden with the first directory above it that has not.
+const maxHiddenPath = unix.PathMax - 256
+
 // search looks through a folder for what is to be hidden. Directories end with a slash.
 type search struct {
-	root   dir
-	list   []string
-	hidden map[string]bool // what is in list, without the slash
-	links  []string        // what they stand for is hidden, too
-	gits   []string        // configs of git that others include, that are links, or those of repos
-	repos  []string        // .git that is a file or a link, since the repository lies elsewhere
-	named  []string        // what settings in the folder name: it is hidden if it is a tools file
-	files  map[fileID]bool // hidden files that have other names
-	seen   int
+	root dir
+	list []string
+	// unlisted are directories that cannot be looked through. What is in them may be read by whoever knows its name, or by
+	// all in a moment, so they are hidden, too.
+	unlisted []string
+	hidden   map[string]bool // what is in the two lists, without the slash
+	links    []string        // what they stand for is hidden, too
+	gits     []string        // configs of git that others include, that are links, or those of repos
+	repos    []string        // .git that is a file or a link, since the repository lies elsewhere
+	named    []string        // what settings in the folder name: it is hidden if it is a tools file
+	files    map[fileID]bool // hidden files that have other names
+	seen     int
 }
 
 // fileID is a file, whatever names it has.
@@ -41,10 +48,11 @@ type fileID struct{ dev, ino uint64 }
 // directories of the names of secrets, what links of these names or in these directories stand for, and every other
 // name of these files. Outside of the folder the program sees nothing. Pipes with a name are hidden, whatever they are called:
 // what the program read there, nobody else would get, and no mount keeps it from writing.
-func (f *folder) hidden(root dir) ([]string, error) {
-	root.mounts = true // the program sees them, too
-	s := &search{root: root, links: slices.Clone(f.Tools), hidden: map[string]bool{}, files: map[fileID]bool{}}
-	err := root.walk(s.visit)
+func (f *folder) hidden(root dir) (keys, unlisted []string, err error) {
+	s := &search{links: slices.Clone(f.Tools), hidden: map[string]bool{}, files: map[fileID]bool{}}
+	root.mounts, root.unlisted = true, s.cannotList // the program sees what is mounted there, too
+	s.root = root
+	err = root.walk(s.visit)
 	if err == nil {
 		err = s.tools()
 	}
@@ -58,22 +66,48 @@ func (f *folder) hidden(root dir) ([]string, error) {
 		err = s.names()
 	}
 	switch {
-	case err == nil && len(s.list) > maxHidden:
+	case err == nil && len(s.list)+len(s.unlisted) > maxHidden:
 		err = errTooMany
 		fallthrough
 	case err != nil:
-		return nil, f.cannotHide("it cannot be looked through for keys: %w", err)
-	case slices.ContainsFunc(s.list, func(p string) bool { return !utf8.ValidString(p) }):
-		return nil, f.cannotHide("keys may lie in it under a name that is no text")
+		return nil, nil, f.cannotHide("it cannot be looked through for keys: %w", err)
+	case noText(s.list), noText(s.unlisted):
+		return nil, nil, f.cannotHide("keys may lie in it under a name that is no text")
 	}
-	// What was found first may lie in a directory that a link led to later.
-	list := slices.DeleteFunc(s.list, func(p string) bool { return s.covered(path.Dir(strings.TrimSuffix(p, "/"))) })
+	return s.outermost(s.list), s.outermost(s.unlisted), nil
+}
+
+func noText(list []string) bool {
+	return slices.ContainsFunc(list, func(p string) bool { return !utf8.ValidString(p) })
+}
+
+// outermost leaves out what lies in a directory that was hidden later: a link led to it, or a path in it is too long.
+func (s *search) outermost(list []string) []string {
+	list = slices.DeleteFunc(list, func(p string) bool { return s.covered(path.Dir(strings.TrimSuffix(p, "/"))) })
 	slices.Sort(list)
-	return list, nil
+	return list
+}
+
+// cannotList hides a directory that a walk cannot look into.
+func (s *search) cannotList(p string) error {
+	if !s.covered(p) {
+		p = nameable(p)
+		s.hidden[p] = true
+		s.unlisted = append(s.unlisted, p+"/")
+	}
+	return nil
+}
+
+// nameable is p, or what is the first above it whose path a mount takes.
+func nameable(p string) string {
+	for len(p) > maxHiddenPath {
+		p = path.Dir(p)
+	}
+	return p
 }
 
 func (s *search) visit(at dir, p string, st *unix.Stat_t) (into bool, err error) {
-	if s.seen++; s.seen > MaxFiles || len(s.list) > maxHidden {
+	if s.seen++; s.seen > MaxFiles || len(s.list)+len(s.unlisted) > maxHidden {
 		return false, errTooMany
 	}
 	typ, within := typeOf(st.Mode), s.covered(path.Dir(p))
@@ -384,6 +418,9 @@ func gitReads(p string) bool {
 func idOf(st *unix.Stat_t) fileID { return fileID{dev: st.Dev, ino: st.Ino} }
 
 func (s *search) hide(p string, isDir bool) {
+	if at := nameable(p); at != p {
+		p, isDir = at, true
+	}
 	s.hidden[p] = true
 	if isDir {
 		p += "/"

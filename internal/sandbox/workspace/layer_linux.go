@@ -334,6 +334,9 @@ func (s *Store) Changes(pid agentkernel.PID) (agentkernel.Changes, error) {
 		} else {
 			c.Volumes = append(c.Volumes, agentkernel.Volume{Name: f.Volume, Path: f.Path, ReadOnly: f.ReadOnly, Size: f.Size})
 		}
+		for _, p := range f.Unlisted {
+			c.Unlisted = append(c.Unlisted, agentkernel.FileName{Volume: f.Volume, Path: agentkernel.PathText(p)}.String())
+		}
 		if h.rec.State == agentkernel.LayerKept && !f.Applied {
 			if err := f.changes(h, &c); err != nil {
 				return c, err
@@ -354,7 +357,7 @@ func (s *Store) Changes(pid agentkernel.PID) (agentkernel.Changes, error) {
 		c.Hint = h.gitHint(slices.DeleteFunc(slices.Clone(c.Changes), func(ch agentkernel.Change) bool { return ch.Withheld == "" }))
 	}
 	if c.Bytes, _, err = h.used(); err == nil {
-		c.Drift, err = h.drift()
+		c.Drift, err = s.drift(pid, h)
 	}
 	if away(err) { // each change says so
 		err = nil
@@ -382,7 +385,10 @@ func (f *folder) changes(h *home, c *agentkernel.Changes) error {
 		case l.away != nil:
 			ch.Conflict = agentkernel.NoFolder
 		default:
-			if ch.Conflict, err = l.conflict(&it); err != nil {
+			ch.Conflict, err = l.conflict(&it)
+			if agentkernel.CodeOf(err) == agentkernel.CodeDenied {
+				ch.Conflict = "cannot be compared: " + agentkernel.AsError(err, "", "").Message()
+			} else if err != nil {
 				return err
 			}
 		}

@@ -92,7 +92,7 @@ func isNoName(err error) bool {
 }
 
 func (v *view) found(p string) (e entry, err error) {
-	parent, name, err := v.root.parent(p)
+	parent, name, err := v.root.named(p)
 	switch {
 	case errors.Is(err, unix.EXDEV):
 		return entry{away: true}, nil
@@ -103,7 +103,7 @@ func (v *view) found(p string) (e entry, err error) {
 	}
 	defer parent.Close()
 	st, err := parent.stat(name)
-	if isNoName(err) {
+	if isNoName(err) || errors.Is(err, unix.EACCES) {
 		return e, nil
 	}
 	if err != nil || st == nil {
@@ -259,7 +259,7 @@ func (d dir) linkOrBelow(at, name string, typ byte, depth int, list *[]string) e
 	case unix.DT_LNK:
 		*list = append(*list, p)
 	case unix.DT_DIR:
-		return d.into(name, func(sub dir) error { return sub.linksBelow(p, depth+1, list) })
+		return d.into(name, p, func(sub dir) error { return sub.linksBelow(p, depth+1, list) })
 	}
 	return nil
 }

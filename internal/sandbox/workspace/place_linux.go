@@ -128,9 +128,10 @@ func (w *writer) put(parent dir, parentPath, name string, it *item) error {
 }
 
 // writable says whether names in a directory may be changed.
-func (d dir) writable() error {
-	return unix.Faccessat(d.fd(), ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS)
-}
+func (d dir) writable() error { return d.may(unix.W_OK | unix.X_OK) }
+
+// may says whether the kernel has these rights in a directory.
+func (d dir) may(rights uint32) error { return unix.Faccessat(d.fd(), ".", rights, unix.AT_EACCESS) }
 
 // commit puts one item in place.
 func (w *writer) commit(s *staged) error {

@@ -48,8 +48,9 @@ type folder struct {
 	Layer    string `json:"layer,omitempty"`
 	Applied  bool   `json:"applied,omitempty"` // all that is ever applied of it
 
-	Hidden []string `json:"hidden,omitempty"` // what a program does not see of it
-	Tools  []string `json:"tools,omitempty"`  // tools files of the process in it, which it does not see if it was shown unasked
+	Hidden   []string `json:"hidden,omitempty"`   // what a program does not see of it, since keys may lie there
+	Unlisted []string `json:"unlisted,omitempty"` // directories that it does not see, since they cannot be looked through
+	Tools    []string `json:"tools,omitempty"`    // tools files of the process in it, which it does not see if it was shown unasked
 }
 
 // done is a change that was applied, with what tells whether the file is still that.
@@ -146,10 +147,13 @@ func folderPath(what, p string) (string, os.FileInfo, error) {
 	return source, info, nil
 }
 
+// unreadable says that p cannot be read, or what in it: that is in err, relative to p.
 func unreadable(what, p string, err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		err = pe.Err
+		if err = pe.Err; filepath.IsLocal(pe.Path) {
+			p = filepath.Join(p, agentkernel.PathText(pe.Path))
+		}
 	}
 	return agentkernel.Errorf(agentkernel.CodeDenied, op, "the %s %s cannot be read: %w", what, p, err).
-		WithHint("ls -ld %s shows who may", p)
+		WithHint("ls -ld %s shows who may", shellword.File(p))
 }

@@ -213,8 +213,12 @@ func (s *Store) begun(h *home, i int) error {
 	if f.ReadOnly {
 		return nil
 	}
-	b, err := survey(root, MaxFiles)
+	b, unlisted, err := survey(root, MaxFiles)
 	switch {
+	case len(unlisted) > maxHidden:
+		return invalid("%s holds more than %d directories that cannot be listed", f.Path, maxHidden).WithHint("choose a smaller folder")
+	case noText(unlisted):
+		return invalid("%s holds a directory that cannot be listed, and whose name is no text", f.Path).WithHint("choose a smaller folder")
 	case errors.Is(err, errTooMany):
 		return invalid("%s holds more than %d files", f.Path, MaxFiles).WithHint("choose a smaller folder")
 	case errors.Is(err, errTooDeep):
@@ -225,7 +229,7 @@ func (s *Store) begun(h *home, i int) error {
 	if f.Copy, err = s.mustCopy(); err != nil {
 		return err
 	}
-	f.Base = fmt.Sprintf("base.%d", i)
+	f.Base, f.Unlisted = fmt.Sprintf("base.%d", i), unlisted
 	return b.write(h.dir, f.Base)
 }
 
@@ -292,7 +296,7 @@ func (s *Store) Begin(pid agentkernel.PID) ([]agentkernel.Mount, error) {
 		}
 		mounts = append(mounts, m)
 	}
-	if !slices.ContainsFunc(h.rec.Folders, func(f folder) bool { return !f.ReadOnly || len(f.Hidden) > 0 }) {
+	if !slices.ContainsFunc(h.rec.Folders, func(f folder) bool { return !f.ReadOnly || len(f.Hidden)+len(f.Unlisted) > 0 }) {
 		return mounts, nil // there are no layers, of which the record would have to tell
 	}
 	return mounts, h.save()
@@ -301,11 +305,11 @@ func (s *Store) Begin(pid agentkernel.PID) ([]agentkernel.Mount, error) {
 // fresh makes an empty layer. It is a new directory each time: whatever of the old sandbox might still live writes to
 // the old one.
 func (s *Store) fresh(h *home, f *folder, root dir) (agentkernel.Mount, error) {
-	m := agentkernel.Mount{Volume: f.Volume, Source: f.Source, ReadOnly: f.ReadOnly, Optional: f.Optional}
+	m := agentkernel.Mount{Volume: f.Volume, Source: f.Source, ReadOnly: f.ReadOnly, Optional: f.Optional, Hidden: f.Unlisted}
 	if f.Optional {
 		var err error
-		f.Hidden, err = f.hidden(root)
-		m.Hidden = f.Hidden
+		f.Hidden, f.Unlisted, err = f.hidden(root)
+		m.Hidden = slices.Concat(f.Hidden, f.Unlisted)
 		return m, err
 	}
 	if f.ReadOnly {
@@ -326,7 +330,7 @@ func (s *Store) fresh(h *home, f *folder, root dir) (agentkernel.Mount, error) {
 		return m, nil
 	}
 	m.Source, m.Own = filepath.Join(layer, f.top()), true
-	if err := copyFolder(root, m.Source); err != nil {
+	if err := copyFolder(root, m.Source, f.Unlisted); err != nil {
 		return m, err
 	}
 	top, err := openRoot(m.Source, true)
@@ -345,12 +349,19 @@ func (s *Store) Drift(pid agentkernel.PID) ([]string, error) {
 		return nil, err
 	}
 	defer h.Close()
-	return h.drift()
+	return s.drift(pid, h)
 }
 
 const shownDrift = 20
 
-func (h *home) drift() (list []string, err error) {
+func (s *Store) drift(pid agentkernel.PID, h *home) (list []string, err error) {
+	a := &applying{s: s, h: h, pid: pid}
+	defer a.closePlans()
+	if h.rec.Decided != nil {
+		if err := a.planDecided(); err != nil {
+			return nil, err
+		}
+	}
 	for i := range h.rec.Folders {
 		f := &h.rec.Folders[i]
 		if f.ReadOnly || f.Applied {
@@ -364,7 +375,7 @@ func (h *home) drift() (list []string, err error) {
 		if err != nil {
 			return list, err
 		}
-		paths, err := b.drift(root, h.temp(), shownDrift-len(list))
+		paths, err := b.drift(root, others{temp: h.temp(), unlisted: f.Unlisted, applied: a.hasApplied(f)}, shownDrift-len(list))
 		_ = root.Close()
 		if err != nil {
 			return nil, unreadable("folder", f.Path, err)

@@ -593,7 +593,7 @@ func TestFilesOfAFolderAreBounded(t *testing.T) {
 		root, err := openRoot(folder, false)
 		must(t, err)
 		defer root.Close()
-		if b, err := survey(root, most); len(b) != most || (err != nil) != (most < 4) || err != nil && !errors.Is(err, errTooMany) {
+		if b, _, err := survey(root, most); len(b) != most || (err != nil) != (most < 4) || err != nil && !errors.Is(err, errTooMany) {
 			t.Errorf("four where %d may be: %d, %v", most, len(b), err)
 		}
 	}

@@ -22,7 +22,7 @@ func (a *applying) sweep() error {
 			}
 			seen[at] = true
 			if err := w.sweepDir(at); err != nil {
-				return unreadable("folder", path.Join(w.f.Path, agentkernel.PathText(at)), err)
+				return unreadable("folder", w.f.Path, err)
 			}
 		}
 		w.staged, w.trees = nil, map[string]string{}

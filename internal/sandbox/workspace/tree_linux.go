@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -20,6 +21,9 @@ type dir struct {
 	ours bool
 	// mounts says that what is mounted below it counts as its own.
 	mounts bool
+	// unlisted is told of each directory that a walk cannot look into, though others may be able to, or may soon: one of
+	// which the walker has no right to list the names, or to look at what has them. nil: it is passed over.
+	unlisted func(p string) error
 	// shut is a mode that it gets back when it is closed: it was opened up to be looked at.
 	shut *uint32
 }
@@ -50,8 +54,11 @@ const beneath = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_N
 // below opens a path below d, "." for d itself. In a layer it gets through directories that are shut.
 func (d dir) below(p string, flags uint64) (*os.File, error) {
 	f, err := d.open(p, flags)
-	if !d.ours || !errors.Is(err, unix.EACCES) {
+	switch {
+	case !errors.Is(err, unix.EACCES):
 		return f, err
+	case !d.ours:
+		return nil, &os.PathError{Op: "open", Path: d.refuses(p), Err: unix.EACCES}
 	}
 	if err := d.unlockAbove(p); err != nil {
 		return nil, err
@@ -59,7 +66,39 @@ func (d dir) below(p string, flags uint64) (*os.File, error) {
 	return d.open(p, flags)
 }
 
+// refuses is the directory, or file, because of whose rights p cannot be opened: p itself, or the first on the way to it
+// that lets nobody through.
+func (d dir) refuses(p string) string {
+	for i := range p {
+		if p[i] != '/' {
+			continue
+		}
+		at, err := d.open(p[:i], unix.O_PATH)
+		if errors.Is(err, unix.EACCES) {
+			return path.Dir(p[:i])
+		}
+		if err == nil {
+			_ = at.Close()
+		}
+	}
+	if at, err := d.open(p, unix.O_PATH); err == nil {
+		_ = at.Close()
+		return p
+	}
+	return path.Dir(p)
+}
+
 func (d dir) open(p string, flags uint64) (*os.File, error) {
+	if len(p) >= unix.PathMax { // what the system takes no path to has one from further down
+		if i := strings.LastIndexByte(p[:unix.PathMax], '/'); i > 0 {
+			at, err := d.open(p[:i], unix.O_PATH|unix.O_DIRECTORY)
+			if err != nil {
+				return nil, err
+			}
+			defer at.Close()
+			return d.as(at).open(p[i+1:], flags)
+		}
+	}
 	resolve := uint64(beneath)
 	if d.mounts {
 		resolve &^= unix.RESOLVE_NO_XDEV
@@ -84,19 +123,37 @@ func retry(open func() (int, error)) (fd int, err error) {
 }
 
 // parent opens the directory in which p lies, and gives p's last name.
-func (d dir) parent(p string) (dir, string, error) {
-	f, err := d.below(path.Dir(p), unix.O_RDONLY|unix.O_DIRECTORY)
-	return dir{File: f, ours: d.ours, mounts: d.mounts}, path.Base(p), err
+func (d dir) parent(p string) (dir, string, error) { return d.above(p, unix.O_RDONLY) }
+
+// named is parent for those who only look at the name: outside of layers, nobody needs to be able to list the directory.
+func (d dir) named(p string) (dir, string, error) {
+	if d.ours {
+		return d.parent(p)
+	}
+	return d.above(p, unix.O_PATH)
+}
+
+func (d dir) above(p string, flags uint64) (dir, string, error) {
+	f, err := d.below(path.Dir(p), flags|unix.O_DIRECTORY)
+	return d.as(f), path.Base(p), err
+}
+
+// as is a directory below d, or d anew, that is looked at as d is.
+func (d dir) as(f *os.File) dir {
+	d.File, d.shut = f, nil
+	return d
 }
 
 // stat looks at one name in d and follows no link; nil: there is none.
 func (d dir) stat(name string) (*unix.Stat_t, error) {
 	var st unix.Stat_t
 	err := unix.Fstatat(d.fd(), name, &st, unix.AT_SYMLINK_NOFOLLOW)
-	if errors.Is(err, unix.ENOENT) {
+	switch {
+	case errors.Is(err, unix.ENOENT):
 		return nil, nil
-	}
-	if err != nil {
+	case errors.Is(err, unix.EACCES): // it is the directory that refuses
+		return nil, &os.PathError{Op: "search", Path: d.Name(), Err: err}
+	case err != nil:
 		return nil, &os.PathError{Op: "stat", Path: name, Err: err}
 	}
 	return &st, nil
@@ -104,7 +161,7 @@ func (d dir) stat(name string) (*unix.Stat_t, error) {
 
 // look is stat for a path below d; nil also where a part of the path is missing or no directory.
 func (d dir) look(p string) (*unix.Stat_t, error) {
-	parent, name, err := d.parent(p)
+	parent, name, err := d.named(p)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EXDEV) {
 		return nil, nil
 	}
@@ -120,7 +177,7 @@ func (d dir) look(p string) (*unix.Stat_t, error) {
 func (d dir) subdir(name string) (dir, error) {
 	f, err := d.open(name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err == nil || !d.ours || !errors.Is(err, unix.EACCES) {
-		return d.searchable(dir{File: f, ours: d.ours, mounts: d.mounts}, err)
+		return searchable(d.as(f), err)
 	}
 	at, err := d.open(name, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
@@ -132,13 +189,21 @@ func (d dir) subdir(name string) (dir, error) {
 		return dir{}, err
 	}
 	f, err = d.open(name, unix.O_RDONLY|unix.O_DIRECTORY)
-	return dir{File: f, ours: true, shut: &mode}, err
+	sub := d.as(f)
+	sub.shut = &mode
+	return sub, err
 }
 
-// searchable opens up a directory that can be read but whose names cannot be looked at.
-func (d dir) searchable(sub dir, err error) (dir, error) {
-	if err != nil || !sub.ours || os.Geteuid() == 0 {
+// searchable opens up a directory of a layer that can be read but whose names cannot be looked at; of others it says so.
+func searchable(sub dir, err error) (dir, error) {
+	if err != nil || os.Geteuid() == 0 {
 		return sub, err
+	}
+	if !sub.ours {
+		if err := sub.may(unix.X_OK); err != nil {
+			return dir{}, errors.Join(err, sub.File.Close())
+		}
+		return sub, nil
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(sub.fd(), &st); err != nil {
@@ -253,6 +318,9 @@ func (d dir) walkFrom(at string, depth int, visit visitor) error {
 		names, err := d.Readdirnames(namesAtOnce)
 		for _, name := range names {
 			st, err := d.stat(name)
+			if errors.Is(err, unix.EACCES) {
+				return &os.PathError{Op: "search", Path: at, Err: unix.EACCES}
+			}
 			if err != nil {
 				return err
 			}
@@ -281,16 +349,20 @@ func (d dir) walkFrom(at string, depth int, visit visitor) error {
 }
 
 func (d dir) descend(name, p string, depth int, visit visitor) error {
-	return d.into(name, func(sub dir) error { return sub.walkFrom(p, depth+1, visit) })
+	return d.into(name, p, func(sub dir) error { return sub.walkFrom(p, depth+1, visit) })
 }
 
-// into does something in the directory name in d, if it can be looked into.
-func (d dir) into(name string, do func(dir) error) error {
+// into does something in the directory name in d, of the path p, if it can be looked into.
+func (d dir) into(name, p string, do func(dir) error) error {
 	sub, err := d.subdir(name)
 	switch {
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP): // it has gone, or is something else by now
 		return nil
-	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM), errors.Is(err, unix.EXDEV): // nobody sees into it, or another file system
+	case errors.Is(err, unix.EXDEV): // another file system, which programs do not see either
+		return nil
+	case d.unlisted != nil && (errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)):
+		return d.unlisted(p)
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		return nil
 	case err != nil:
 		return err
