@@ -124,7 +124,7 @@ type UsageRow struct {
 	Uncertain    int64   `json:"uncertain"`
 	UncertainUSD NanoUSD `json:"uncertain_usd"` // of USD
 	Unpriced     int64   `json:"unpriced"`      // requests that cost nothing in USD, since nobody knows their price
-	Open         int64   `json:"open"`          // calls under way
+	Open         int64   `json:"open"`          // calls under way: not those that wait for their turn
 	HeldUSD      NanoUSD `json:"held_usd"`      // for Open, and not in USD
 }
 

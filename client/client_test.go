@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -113,6 +114,7 @@ type cutter struct {
 	to    string
 	nth   int64 // 1 is the first
 	after int64
+	later string       // where connections after the n-th go; "": where that one went
 	dead  atomic.Int64 // so many after the n-th are broken as soon as they are made
 	made  atomic.Int64
 	wg    sync.WaitGroup
@@ -143,7 +145,11 @@ func (c *cutter) pass(conn net.Conn, n int64) {
 	if n > c.nth && n <= c.nth+c.dead.Load() {
 		return
 	}
-	kernel, err := net.Dial("unix", c.to)
+	to := c.to
+	if n > c.nth && c.later != "" {
+		to = c.later
+	}
+	kernel, err := net.Dial("unix", to)
 	if err != nil {
 		return
 	}
@@ -221,6 +227,10 @@ func (k fed) Feed(_ context.Context, _ agentkernel.PID, p agentkernel.Cell, _ fu
 	return agentkernel.CellEnd{Result: []byte(`"` + p.Key + `"`)}, nil
 }
 
+func (k fed) Spawn(context.Context, agentkernel.Spec) (agentkernel.Process, error) {
+	return agentkernel.Process{PID: 3}, nil
+}
+
 // TestTheSocketOutlivesTheKernel: one that is killed takes connections for a moment after it has broken those that it had. What
 // may be repeated is, until the next kernel has the socket.
 func TestTheSocketOutlivesTheKernel(t *testing.T) {
@@ -247,6 +257,46 @@ func TestTheSocketOutlivesTheKernel(t *testing.T) {
 		between.dead.Store(3)
 		if err := do(dial(t, between.ln.Addr().String())); err != nil {
 			t.Errorf("a client that %s: %v", name, err)
+		}
+	}
+}
+
+// TestTheNextKernelEndsToo: whoever asks it again is told that it is ending, of which the error of what was begun with the first must
+// not be taken for one about a request of which nothing was done.
+func TestTheNextKernelEndsToo(t *testing.T) {
+	k := fed{&counter{last: 12, state: agentkernel.StateRunning}}
+	socket, _ := serve(t, k)
+	ending := fakeHTTP(t, func(w http.ResponseWriter) {
+		w.Header().Set(wire.HeaderAPI, strconv.Itoa(agentkernel.APIVersion))
+		w.Header().Set(wire.HeaderVersion, version)
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_ = json.NewEncoder(w).Encode(agentkernel.Errorf(agentkernel.CodeUnavailable, "attach", "the kernel is ending").WithRecover(3))
+	})
+	nothing := func(agentkernel.Event) error { return nil }
+	for name, do := range map[string]func(*Client) error{
+		"runs with a key": func(c *Client) error {
+			_, err := c.Run(t.Context(), agentkernel.Spec{IdempotencyKey: "k"}, nothing)
+			return err
+		},
+		"spawns with a key": func(c *Client) error {
+			_, err := c.Spawn(t.Context(), agentkernel.Spec{IdempotencyKey: "k"})
+			return err
+		},
+		"feeds with a key": func(c *Client) error {
+			_, err := c.Feed(t.Context(), 3, agentkernel.Cell{Source: "1", Key: "k"}, nothing)
+			return err
+		},
+		"follows": func(c *Client) error { return c.Events(t.Context(), 3, 1, true, nothing) },
+		"waits":   func(c *Client) error { _, err := c.Wait(t.Context(), 3); return err },
+	} {
+		for _, after := range []int64{300, 1150} { // before the process is known, and in the middle of its events
+			between := cut(t, socket, 1, after)
+			between.later = ending
+			if err := do(dial(t, between.ln.Addr().String())); err != nil && !agentkernel.KernelGone(err) {
+				t.Errorf("a client that %s, cut after %d bytes: %v", name, after, err)
+			} else if err == nil && after == 300 {
+				t.Errorf("a client that %s, cut after %d bytes, was answered", name, after)
+			}
 		}
 	}
 }

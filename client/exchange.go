@@ -56,6 +56,15 @@ func (c *Client) ask(ctx context.Context, req request) (*http.Response, error) {
 	return resp, err
 }
 
+// keyed is again for what has a key, and so may be made again: where no kernel has an answer to that, nothing more is known than
+// before, and the first may have been done.
+func keyed(ctx context.Context, err error, exchange func() error) error {
+	if last := again(ctx, err, exchange); agentkernel.CodeOf(last) != agentkernel.CodeUnavailable {
+		return last
+	}
+	return err
+}
+
 // get asks for JSON.
 func (c *Client) get(ctx context.Context, op, path string, q url.Values, into any) error {
 	req := request{op: op, method: http.MethodGet, path: path, query: q}

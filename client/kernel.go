@@ -23,7 +23,7 @@ func (c *Client) Spawn(ctx context.Context, s agentkernel.Spec) (p agentkernel.P
 	}
 	create := func() error { return c.post(ctx, "spawn", wire.Prefix+"/processes", s, &p) }
 	if err = create(); s.IdempotencyKey != "" { // the key makes it the same process
-		err = again(ctx, err, create)
+		err = keyed(ctx, err, create)
 	}
 	return p, err
 }
@@ -33,17 +33,17 @@ func (c *Client) SpawnMany(ctx context.Context, s agentkernel.Spec, each []agent
 	if err := s.ValidateMany(each); err != nil {
 		return nil, err
 	}
-	keyed := true
+	all := true
 	for i := range each {
-		keyed = keyed && each[i].IdempotencyKey != ""
+		all = all && each[i].IdempotencyKey != ""
 	}
 	var made wire.Many
 	create := func() error {
 		return c.post(ctx, "spawn", wire.Prefix+"/processes/many", wire.ManyRequest{Spec: s, Each: each}, &made)
 	}
 	err := create()
-	if keyed { // the keys make them the same processes
-		err = again(ctx, err, create)
+	if all { // the keys make them the same processes
+		err = keyed(ctx, err, create)
 	}
 	return made.PIDs, err
 }
@@ -93,7 +93,7 @@ func selection(f agentkernel.Filter) url.Values {
 // Wait returns when the process has ended or is paused.
 func (c *Client) Wait(ctx context.Context, pid agentkernel.PID) (p agentkernel.Process, err error) {
 	err = c.get(ctx, "wait", wire.ProcessPath(pid, "wait"), nil, &p)
-	return p, lost("wait", pid, err)
+	return p, lost(pid, err)
 }
 
 // Signal sends a signal.

@@ -18,10 +18,7 @@ func (c *Client) Feed(ctx context.Context, pid agentkernel.PID, p agentkernel.Ce
 	req := request{op: "session", method: http.MethodPost, path: wire.ProcessPath(pid, "pieces"), body: p}
 	err := f.once(ctx, req)
 	if p.Key != "" {
-		last := again(ctx, err, func() error { return f.once(ctx, req) })
-		if agentkernel.CodeOf(last) != agentkernel.CodeUnavailable { // else nothing more is known than before
-			err = last
-		}
+		err = keyed(ctx, err, func() error { return f.once(ctx, req) })
 	}
 	if f.done.Cell != nil {
 		return *f.done.Cell, err

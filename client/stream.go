@@ -30,7 +30,7 @@ func (c *Client) Run(ctx context.Context, s agentkernel.Spec, fn func(agentkerne
 	req := request{op: "run", method: http.MethodPost, path: wire.Prefix + "/processes", query: url.Values{"follow": {"true"}}, body: s}
 	err := f.once(ctx, req)
 	if s.IdempotencyKey != "" && f.pid == 0 { // the key makes it the same process
-		err = again(ctx, err, func() error {
+		err = keyed(ctx, err, func() error {
 			if f.pid != 0 {
 				return f.resume(ctx, err)
 			}
@@ -108,18 +108,18 @@ func (f *follower) resume(ctx context.Context, broken error) error {
 	if errors.Is(err, errEnough) {
 		return nil
 	}
-	return lost("events", f.pid, err)
+	return lost(f.pid, err)
 }
 
 // lost is the error of whoever followed a process of a kernel that is not there any more, or whose place another has taken.
-func lost(op string, pid agentkernel.PID, err error) error {
+func lost(pid agentkernel.PID, err error) error {
 	if code := agentkernel.CodeOf(err); code != agentkernel.CodeUnavailable && code != agentkernel.CodeVersion {
 		return err
 	}
-	if own, ok := errors.AsType[*agentkernel.Error](err); ok && own.PID == pid { // the kernel had the time to say so
+	if own, ok := errors.AsType[*agentkernel.Error](err); ok && own.PID == pid && agentkernel.KernelGone(own) { // the kernel had the time to say so
 		return err
 	}
-	return agentkernel.Errorf(agentkernel.CodeUnavailable, op, "the kernel ended while process %d was watched: %w", pid, err).WithRecover(pid)
+	return agentkernel.Errorf(agentkernel.CodeUnavailable, agentkernel.OpKernel, "the kernel ended while process %d was watched: %w", pid, err).WithRecover(pid)
 }
 
 // outcome is the process after its events were followed on a stream of their own.
@@ -128,7 +128,7 @@ func (f *follower) outcome(ctx context.Context) (agentkernel.Process, error) {
 	if err == nil && !p.State.Terminal() && !p.Paused {
 		err = agentkernel.Errorf(agentkernel.CodeUnavailable, agentkernel.OpKernel, "the kernel ended and process %d is %s", p.PID, p.State).WithRecover(p.PID)
 	}
-	return p, err
+	return p, lost(f.pid, err)
 }
 
 // once reads one stream to its end: nil when it ended as it should, a broken error when it was cut.

@@ -11,10 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"agentkernel/embedded"
+	"agentkernel/internal/inherited"
 )
 
 func main() {
 	embedded.Main() // does not return if this process is a part of the sandboxes
+	inherited.Keep()
 	dumpNothing()
 	os.Exit(run(context.Background(), systemHost(os.Args[1:]), systemParts()))
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -247,7 +248,11 @@ func (shutdownCmd) Help() string {
 }
 
 func (shutdownCmd) Run(a *app) error {
-	dir, err := a.dataDir()
+	home, err := a.home()
+	if err != nil {
+		return err
+	}
+	dir, err := datadir.OpenToRead(home)
 	if err != nil {
 		return err
 	}
@@ -322,14 +327,11 @@ func tellToEnd(dir *datadir.Dir) bool {
 func (a *app) awaitEnd(ctx context.Context, dir *datadir.Dir, patience time.Duration) (free bool, err error) {
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	lock, err := dir.LockWait(bounded, datadir.Holder{OSPID: os.Getpid(), Version: version, Mode: "shutdown", Started: time.Now()})
+	err = awaitFree(bounded, dir)
 	if agentkernel.CodeOf(err) == agentkernel.CodeConflict {
 		return false, ctx.Err()
 	}
-	if err != nil {
-		return false, err
-	}
-	return true, lock.Unlock()
+	return err == nil, err
 }
 
 // leftUnfinished reads from the database how many processes a kernel has left unfinished, and how they go on; 0 if that cannot be told.
@@ -367,10 +369,26 @@ func (a *app) stopKernel(dir *datadir.Dir) error {
 		}
 		ctx, cancel := context.WithTimeout(ctx, stopPatience)
 		defer cancel()
-		lock, err := dir.LockWait(ctx, datadir.Holder{OSPID: os.Getpid(), Version: version, Mode: "shutdown", Started: time.Now()})
-		if err != nil {
-			return err
-		}
-		return lock.Unlock()
+		return awaitFree(ctx, dir)
 	})
+}
+
+// awaitFree waits until nobody holds the directory. CodeConflict: somebody does still.
+func awaitFree(ctx context.Context, dir *datadir.Dir) error {
+	lock, err := dir.LockWait(ctx, datadir.Holder{OSPID: os.Getpid(), Version: version, Mode: "shutdown", Started: time.Now()})
+	if err == nil {
+		return lock.Unlock()
+	}
+	for errors.Is(err, syscall.EROFS) { // here alone, perhaps: the kernel may see it through another mount
+		h, held := dir.Held()
+		if !held {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return agentkernel.Errorf(agentkernel.CodeConflict, "shutdown", "os process %d still holds %s", h.OSPID, dir.Path())
+		case <-time.After(dialPause):
+		}
+	}
+	return err
 }

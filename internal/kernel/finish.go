@@ -18,7 +18,7 @@ func (k *Kernel) finish(p *process, e ends.Ending) {
 	if k.moveBack(p, e) {
 		return
 	}
-	ends := k.table.streams.End(p.pid, 0)
+	ends := k.table.streams.Finish(p.pid)
 	p.mu.Lock()
 	if p.state.Terminal() {
 		p.mu.Unlock()

@@ -227,6 +227,74 @@ func TestAnInterruptedNext(t *testing.T) {
 	}
 }
 
+// TestTheEndOfAStreamThatComesWithTheProgramsOwn is no answer of the call that waits for the stream: who runs the program again would be
+// told it.
+func TestTheEndOfAStreamThatComesWithTheProgramsOwn(t *testing.T) {
+	for name, c := range map[string]struct {
+		wall time.Duration
+		end  func(t *testing.T, r *rig, pid agentkernel.PID)
+	}{
+		"killed": {end: func(t *testing.T, r *rig, pid agentkernel.PID) {
+			if err := r.Signal(t.Context(), pid, agentkernel.SignalKill); err != nil {
+				t.Error(err)
+			}
+		}},
+		"out of time": {wall: 10 * time.Second, end: func(*testing.T, *rig, agentkernel.PID) {}},
+		"closed": {end: func(t *testing.T, r *rig, _ agentkernel.PID) {
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				y := &toy.World{}
+				r := newRig(t, newRAMStore(), with(y))
+				program := func(p *prog) error {
+					h, err := p.stream(`{"items":9,"cost":1,"keep":9,"usd":true,"hangs":true}`)
+					if err == nil {
+						p.print("%s", p.nextOf(h))
+					}
+					return err
+				}
+				r.backend.add("p", program)
+				s := budgeted("p", agentkernel.Budget{USD: 10})
+				s.Limits.Wall = agentkernel.Duration(c.wall)
+				p, err := r.Spawn(t.Context(), s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				pass(time.Second)
+				c.end(t, r, p.PID)
+				pass(time.Minute)
+				if y.Open() != 0 {
+					t.Errorf("%d streams are left open", y.Open())
+				}
+				if name == "closed" {
+					r = r.boot(t, r.store, with(y))
+					r.backend.add("p", program)
+				}
+				for _, e := range r.entries(t, p.PID) {
+					if e.Kind == agentkernel.EntryResult && e.Call > 1 {
+						t.Errorf("call %d was answered: %s %v", e.Call, e.Data, e.Err)
+					}
+				}
+				pid := p.PID
+				if name == "closed" { // it is continued
+					_, err = r.Recover(t.Context(), pid)
+					pass(time.Minute)
+				} else {
+					again, _ := r.run(t, rerunning("p", pid))
+					pid = again.PID
+				}
+				if out := printed(t, r, pid); err != nil || !strings.HasPrefix(out, "session_lost: ") {
+					t.Errorf("it was told %q, %v", out, err)
+				}
+			})
+		})
+	}
+}
+
 // TestARerunWithAStream: what the origin has received is received again, and of the rest it is said that it is gone.
 func TestARerunWithAStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -224,10 +224,13 @@ func (c *call) runOnce(ctx context.Context, a *attempt, spec agentkernel.Spec, t
 // recovered continues a process whose kernel died, for a client that asks for it again.
 func (c *call) recovered(ctx context.Context, p agentkernel.Process) (agentkernel.Process, error) {
 	_, err := c.kernel().Recover(ctx, p.PID)
-	if err != nil && agentkernel.CodeOf(err) != agentkernel.CodeConflict { // it has ended meanwhile
-		return p, err
+	if err == nil || agentkernel.CodeOf(err) == agentkernel.CodeConflict { // it has ended meanwhile
+		p, err = c.kernel().Process(ctx, p.PID)
 	}
-	return c.kernel().Process(ctx, p.PID)
+	if noKernel(err) { // also where the question was refused: the process is begun
+		err = diedAgain(err)
+	}
+	return p, err
 }
 
 // run runs a program to its end. If the client goes or gives up, the program is ended.

@@ -34,7 +34,9 @@ func (c *call) holder(ctx context.Context, key string) (*agentkernel.Process, er
 	if key == "" {
 		return nil, nil
 	}
-	all, err := c.kernel().List(ctx, agentkernel.Filter{Namespace: c.namespace(), Key: key})
+	all, err := patiently(ctx, endPatience, func() ([]agentkernel.Process, error) {
+		return c.kernel().List(ctx, agentkernel.Filter{Namespace: c.namespace(), Key: key})
+	})
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}

@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"agentkernel/internal/inherited"
 )
 
 const canGuard = true
@@ -53,7 +55,8 @@ const unexecutable = 126
 // nothing is below it any more. What it is told to do is in one place: the end of its control pipe, which the kernel
 // holds and never writes to.
 func guard(control int, path string, argv []string) {
-	runtime.LockOSThread() // the parent-death signal of the command is tied to the thread that starts it
+	inherited.CloseFrom(control + 1) // what the kernel's process had open for others
+	runtime.LockOSThread()           // the parent-death signal of the command is tied to the thread that starts it
 	unix.CloseOnExec(control)
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	catchSignals()

@@ -6,9 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // What gets away from group, session, environment and parent, all at once, and would have an effect two seconds later.
@@ -171,6 +174,34 @@ func TestAGuardIsNotSeen(t *testing.T) {
 
 func signalName(s syscall.Signal) string {
 	return map[syscall.Signal]string{syscall.SIGTERM: "TERM", syscall.SIGKILL: "KILL", syscall.SIGSEGV: "SEGV", syscall.SIGPIPE: "PIPE"}[s]
+}
+
+// What a program that has a kernel in it was started with, or has opened to be inherited, is neither the command's nor its guard's.
+func TestAGuardKeepsNothingThatItWasNotGiven(t *testing.T) {
+	r, given, other := newReaper(t), newWitness(t), newWitness(t)
+	fd, err := unix.FcntlInt(other.w.Fd(), unix.F_DUPFD, 50) // not close-on-exec
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-c", `echo up >&3; if [ -e /proc/$$/fd/`+strconv.Itoa(fd)+` ]; then echo open >&3; fi; echo looked >&3; read x`)
+	cmd.ExtraFiles = []*os.File{given.w}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Guarded().Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = unix.Close(fd), other.w.Close()
+	for _, want := range []string{"up\n", "looked\n"} {
+		if line, err := given.lines.ReadString('\n'); line != want {
+			t.Errorf("%q, %v, not %q", line, err, want)
+		}
+	}
+	other.goneAtOnce(t) // while both run
+	_ = in.Close()
+	_ = cmd.Wait()
+	r.Kill(cmd)
 }
 
 // A guard that is killed takes its command along, and one that is stopped with its group still ends.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/inherited"
 	"agentkernel/internal/quickexit"
 )
 
@@ -32,6 +33,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(envKernel); dir != "" {
 		playKernel(dir, os.Getenv(envScript))
 	}
+	inherited.Keep() // tests compare what commands have open
 	os.Exit(m.Run())
 }
 

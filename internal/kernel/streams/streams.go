@@ -7,9 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"agentkernel"
 	"agentkernel/internal/journal"
@@ -51,6 +51,7 @@ type stream struct {
 	items sys.Items     // that it gave and that no journal has yet
 	given bool          // items holds something
 	err   error         // why it failed; nil: it has not
+	over  atomic.Bool   // it was ended with its process, or with the cell: what it gives from now on is for nobody
 }
 
 // Open makes a handle for the stream that a call has answered, if it has answered one. A rerun has handles of its origin, which mean nothing else.
@@ -107,27 +108,39 @@ func (r *Registry) take(pid agentkernel.PID, handle string) *stream {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.open[pid][handle]
+	if s == nil || s.over.Load() { // whoever has ended it has closed it
+		return nil
+	}
 	if delete(r.open[pid], handle); len(r.open[pid]) == 0 {
 		delete(r.open, pid)
 	}
 	return s
 }
 
-// End closes those of a process that calls behind one have opened, and says what they have used up of what the calls have kept. It
-// waits for that a moment.
+// Finish closes those of a process that is ending, and says what they have used up of what their calls have kept. It waits for that a
+// moment. Calls that wait for them, or come meanwhile, are told nothing of it: they wait until they are dropped with the process.
+func (r *Registry) Finish(pid agentkernel.PID) []sys.Settlement { return r.end(pid, 0, false) }
+
+// End does the same with those of a process that calls behind one have opened, and knows them no more.
 func (r *Registry) End(pid agentkernel.PID, behind int64) []sys.Settlement {
-	r.mu.Lock()
-	handles := slices.Collect(maps.Keys(r.open[pid]))
-	r.mu.Unlock()
-	if len(handles) == 0 {
-		return nil
-	}
+	return r.end(pid, behind, true)
+}
+
+func (r *Registry) end(pid agentkernel.PID, behind int64, forget bool) []sys.Settlement {
 	var ended []*stream
-	for _, handle := range handles {
-		if s := r.find(pid, handle); s != nil && s.call > behind && r.take(pid, handle) != nil {
+	r.mu.Lock()
+	for handle, s := range r.open[pid] {
+		if s.call > behind && !s.over.Swap(true) {
 			ended = append(ended, s)
 		}
+		if s.call > behind && forget {
+			delete(r.open[pid], handle)
+		}
 	}
+	if len(r.open[pid]) == 0 {
+		delete(r.open, pid)
+	}
+	r.mu.Unlock()
 	slices.SortFunc(ended, func(a, b *stream) int { return cmp.Compare(a.call, b.call) })
 	ends := make([]sys.Settlement, len(ended))
 	var all sync.WaitGroup
@@ -197,13 +210,17 @@ func (o Of) Next(ctx context.Context, handle string) (out sys.Outcome, ok bool, 
 	case <-ctx.Done():
 		return out, true, ctx.Err()
 	}
-	if !s.given {
+	if !s.given && !s.over.Load() {
 		s.items, err = s.Next(ctx)
-		if err != nil && ctx.Err() != nil {
-			s.turn <- struct{}{}
-			return out, true, err // it has taken nothing
-		}
-		s.given, s.err = true, failure(err)
+		s.given, s.err = err == nil || ctx.Err() == nil, failure(err)
+	}
+	if s.over.Load() { // an error may be about that
+		<-ctx.Done()
+		s.given = false
+	}
+	if !s.given { // it has taken nothing
+		s.turn <- struct{}{}
+		return out, true, ctx.Err()
 	}
 	last := s.err != nil || len(s.items.List) == 0
 	out = sys.Outcome{Result: s.items.Result(), Settle: s.items.Settle, Settled: true}

@@ -101,6 +101,41 @@ func TestOneAtATime(t *testing.T) {
 	})
 }
 
+// TestNothingComesOfAnEndingProcess: neither of a call that waits while its streams are closed, nor of one that comes then.
+func TestNothingComesOfAnEndingProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, s := streams.New(at, nil), &counting{delay: time.Second, err: errors.New("it was closed")}
+		of := streams.Of{Registry: r, PID: 7}
+		h := open(r, 7, 3, s, true)
+		ctx, drop := context.WithCancel(t.Context())
+		got := make(chan error)
+		next := func() { _, _, err := of.Next(ctx, h); got <- err }
+		go next()
+		synctest.Wait()
+		r.Finish(7)
+		go next()
+		time.Sleep(time.Minute)
+		select {
+		case err := <-got:
+			t.Errorf("a call was told %v", err)
+		default:
+		}
+		drop()
+		for range 2 {
+			if err := <-got; !errors.Is(err, context.Canceled) {
+				t.Errorf("a call that was dropped: %v", err)
+			}
+		}
+		if _, closes := of.Close(h); closes {
+			t.Error("it was closed twice")
+		}
+		r.End(7, 0)
+		if _, isOpen, _ := of.Next(t.Context(), h); isOpen || s.closed != 1 || r.Count(7, nil) != 0 {
+			t.Errorf("after the end it is open: %v, was closed %d times, counts %d", isOpen, s.closed, r.Count(7, nil))
+		}
+	})
+}
+
 // TestFailures: a stream that fails says so once, with an error that is not about the call, and is closed.
 func TestFailures(t *testing.T) {
 	for err, want := range map[error]agentkernel.Code{

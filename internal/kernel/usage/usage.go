@@ -117,6 +117,9 @@ func (r *report) read(ctx context.Context, store agentkernel.StoreReader, rec *a
 		}
 	}
 	for number, c := range j.calls {
+		if c.unsent {
+			continue
+		}
 		held := j.amounts.Of(number)
 		err := j.book(c, held, func(row *agentkernel.UsageRow) {
 			row.Open++

@@ -316,6 +316,28 @@ func kernelToBeKilled(t *testing.T) {
 	select {} // until it is killed
 }
 
+// What a program that has a kernel in it was started with, or has opened to be inherited, is not the spawner's either.
+func TestTheSpawnerKeepsNothingThatItWasNotGiven(t *testing.T) {
+	bothUsers(t, func(t *testing.T) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		fd, err := unix.FcntlInt(w.Fd(), unix.F_DUPFD, 50) // not close-on-exec
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := launchWhole(t, newSpawner(t), pythonConfig(t, "import time\nprint('up', flush=True)\ntime.sleep(1000)"))
+		p.out.await(t, "up")
+		_, _ = unix.Close(fd), w.Close()
+		_ = r.SetReadDeadline(time.Now().Add(5 * time.Second))
+		if _, err := io.ReadAll(r); err != nil { // while they run
+			t.Errorf("a descriptor of the kernel's process went on: %v", err)
+		}
+	})
+}
+
 func TestTheSpawnerIsReplaced(t *testing.T) {
 	bothUsers(t, func(t *testing.T) {
 		s := newSpawner(t)

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"agentkernel"
+	"agentkernel/internal/inherited"
 )
 
 // What the second argument says.
@@ -38,8 +39,10 @@ func Main() {
 	case roleTrue:
 		os.Exit(0)
 	case roleOuter:
+		inherited.CloseFrom(spawnerFD + 1) // what the kernel's process had open for others
 		os.Exit(outer())
 	case roleSpawn:
+		inherited.CloseFrom(spawnerFD + 1)
 		os.Exit(serve(os.NewFile(spawnerFD, "kernel")))
 	}
 	os.Exit(2)

@@ -79,7 +79,7 @@ func (w *World) Family() sys.Family {
 		Ops: []sys.Op{
 			{Syscall: op("charge", agentkernel.EffectPaid, "for", "free", "effect", "reserve", "use", "left"), Admit: admit, Outside: w.charge,
 				Subject: func(args json.RawMessage) string { return strings.Trim(string(args), "{}") }},
-			{Syscall: op("stream", agentkernel.EffectRead, "items", "fail", "cost", "deaf", "keep", "usd", "ahead", "tells"), Opens: true, Admit: admitStream, Outside: w.stream},
+			{Syscall: op("stream", agentkernel.EffectRead, "items", "fail", "cost", "deaf", "keep", "usd", "ahead", "tells", "hangs"), Opens: true, Admit: admitStream, Outside: w.stream},
 			{Syscall: op("wait", agentkernel.EffectPure), Rerun: sys.Free, Begin: wait},
 			{Syscall: op("post", agentkernel.EffectPure, "to", "data", "priority"), Now: post},
 			{Syscall: op("recv", agentkernel.EffectPure, "timeout"), Begin: recv},
@@ -219,6 +219,7 @@ type opening struct {
 	USD   bool             `json:"usd"`   // they are nano-dollars
 	Ahead bool             `json:"ahead"` // all of them are used up from the beginning
 	Tells bool             `json:"tells"` // it says with its last item that it is the last, where the call has reserved
+	Hangs bool             `json:"hangs"` // it has nothing until it is closed, which is an error, where the call has reserved
 }
 
 // kept is what the call reserves.
@@ -240,7 +241,7 @@ func admitStream(c *sys.Call) (sys.Admission, error) {
 
 // stream opens a stream of as many items, numbered from 1, of which each costs so many coins; then it ends or fails.
 func (w *World) stream(_ context.Context, c *sys.Call) (sys.Outcome, error) {
-	s := &stream{w: w, key: c.Key[strings.IndexByte(c.Key, '/'):]}
+	s := &stream{w: w, key: c.Key[strings.IndexByte(c.Key, '/'):], closed: make(chan struct{})}
 	if err := c.Decode(&s.args); err != nil {
 		return sys.Outcome{}, err
 	}
@@ -262,6 +263,8 @@ type stream struct {
 	key  string
 	args opening
 	n    int
+
+	closed chan struct{}
 }
 
 // Reserve is what an item costs.
@@ -298,6 +301,14 @@ func (k *keeper) all() bool {
 
 // Next gives an item.
 func (k *keeper) Next(ctx context.Context) (sys.Items, error) {
+	if k.args.Hangs {
+		select {
+		case <-k.closed:
+			return sys.Items{}, agentkernel.Errorf(agentkernel.CodeUnavailable, "toy", "the line was cut")
+		case <-ctx.Done():
+			return sys.Items{}, ctx.Err()
+		}
+	}
 	items, err := k.stream.Next(ctx)
 	items.Settle = nil
 	if items.Ended = ctx.Err() == nil && (len(items.List) == 0 || k.args.Tells && k.all()); items.Ended {
@@ -309,6 +320,9 @@ func (k *keeper) Next(ctx context.Context) (sys.Items, error) {
 // Settle closes it.
 func (k *keeper) Settle() agentkernel.Amounts {
 	k.Close()
+	if k.args.Hangs {
+		time.Sleep(time.Millisecond) // whoever waits for it learns of that first
+	}
 	return k.used()
 }
 
@@ -359,4 +373,5 @@ func (s *stream) Close() {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
 	s.w.open--
+	close(s.closed)
 }
