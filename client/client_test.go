@@ -114,8 +114,8 @@ type cutter struct {
 	to    string
 	nth   int64 // 1 is the first
 	after int64
-	later string       // where connections after the n-th go; "": where that one went
-	dead  atomic.Int64 // so many after the n-th are broken as soon as they are made
+	later atomic.Pointer[string] // where connections after the n-th go; nil: where that one went
+	dead  atomic.Int64           // so many after the n-th are broken as soon as they are made
 	made  atomic.Int64
 	wg    sync.WaitGroup
 }
@@ -146,8 +146,8 @@ func (c *cutter) pass(conn net.Conn, n int64) {
 		return
 	}
 	to := c.to
-	if n > c.nth && c.later != "" {
-		to = c.later
+	if later := c.later.Load(); n > c.nth && later != nil {
+		to = *later
 	}
 	kernel, err := net.Dial("unix", to)
 	if err != nil {
@@ -291,7 +291,7 @@ func TestTheNextKernelEndsToo(t *testing.T) {
 	} {
 		for _, after := range []int64{300, 1150} { // before the process is known, and in the middle of its events
 			between := cut(t, socket, 1, after)
-			between.later = ending
+			between.later.Store(&ending)
 			if err := do(dial(t, between.ln.Addr().String())); err != nil && !agentkernel.KernelGone(err) {
 				t.Errorf("a client that %s, cut after %d bytes: %v", name, after, err)
 			} else if err == nil && after == 300 {
