@@ -1,7 +1,6 @@
 package kernel_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -145,13 +144,19 @@ func testTurnAway(t *testing.T, c *turnAway, after time.Duration) {
 func TestTurnsOfSeveralProcesses(t *testing.T) {
 	for name, away := range map[string]func(t *testing.T, r *rig, occupied *places.Turn) *rig{
 		"a halt": func(t *testing.T, r *rig, occupied *places.Turn) *rig {
-			for _, change := range []func(context.Context, agentkernel.Hold) error{r.Halt, r.Thaw} {
-				if err := change(t.Context(), agentkernel.Hold{}); err != nil {
-					t.Fatal(err)
-				}
-				pass(time.Second)
-				occupied.Drop()
+			if err := r.Halt(t.Context(), agentkernel.Hold{}); err != nil {
+				t.Fatal(err)
 			}
+			occupied.Drop()
+			pass(time.Second) // each has had its turn, and waits for the thaw
+			if !occupied.Ready() {
+				t.Fatal("the place is taken")
+			}
+			if err := r.Thaw(t.Context(), agentkernel.Hold{}); err != nil {
+				t.Fatal(err)
+			}
+			pass(time.Second)
+			occupied.Drop()
 			return r
 		},
 		"a crash": func(t *testing.T, r *rig, _ *places.Turn) *rig {

@@ -33,7 +33,7 @@ func BothWith(t *testing.T, test func(t *testing.T), prepare func(dir string) (e
 	t.Run("root", test)
 	t.Run("user", func(t *testing.T) {
 		dir := Dir(t)
-		cmd := exec.Command(Executable(t, dir), "-test.run=^"+strings.Split(t.Name(), "/")[0]+"$", "-test.v", "-test.timeout=5m")
+		cmd := exec.Command(Executable(t, dir), "-test.run=^"+strings.Split(t.Name(), "/")[0]+"$", "-test.v", "-test.timeout=20m")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: Someone, Gid: Someone}, Setpgid: true}
 		cmd.Env, cmd.Dir = append(append(os.Environ(), "HOME=/tmp", "TMPDIR=/tmp"), prepare(dir)...), dir
 		out, err := cmd.CombinedOutput()

@@ -9,6 +9,7 @@ import (
 	"image/png"
 	"strings"
 	"testing"
+	"time"
 
 	"agentkernel"
 	"agentkernel/internal/devllm"
@@ -132,27 +133,10 @@ func TestLargePictures(t *testing.T) {
 		}
 	}
 	r := newRig(t, "rules: [{when: {images: 3}, answer: {calls: [{name: finish, arguments: {result: large}}]}}]")
-	_, stdout, stderr := r.do(agent.Task{Text: "look", Images: named(large(agent.MaxImage), large(agent.MaxImage), large(2_500_000))}, nil)
+	p, stdout, stderr := r.do(agent.Task{Text: "look", Images: named(large(agent.MaxImage), large(agent.MaxImage), large(2_500_000))}, func(s *agentkernel.Spec) {
+		s.Limits.Time = agentkernel.Duration(5 * time.Minute) // to hand over so much takes a slow machine long
+	})
 	if stdout != "large\n" {
-		t.Errorf("%q\n%s", stdout, stderr)
-	}
-}
-
-// Each kind of provider takes a picture behind the results of calls.
-func TestPicturesOfProviders(t *testing.T) {
-	const script = `
-rules:
-  - when: {turn: 1, images: 1}
-    answer: {calls: [{name: run_python, arguments: {code: "[b'\\x89PNG\\r\\n\\x1a\\nmade']"}}]}
-  - when: {turn: 2, images: 1}
-    answer: {calls: [{name: look_at, arguments: {picture: "1"}}, {name: read_output, arguments: {run: 1, start: 0}}]}
-  - when: {turn: 3, images: 2}
-    answer: {calls: [{name: finish, arguments: {result: seen}}]}
-default: {error: {status: 400, message: this was not to be shown}}`
-	for model, profile := range map[string]string{"anthropic:claude-dev": "anthropic", "openai-responses:gpt-dev": "openai", "ollama:llama-dev:3b": "ollama", "vllm:dev/llama-8b": "vllm"} {
-		r := newRigOf(t, model, script, func(o *devllm.Options) { o.Profile, _ = devllm.ProfileByName(profile) })
-		if _, stdout, stderr := r.do(agent.Task{Text: "look", Images: named(picture(t, color.White))}, nil); stdout != "seen\n" {
-			t.Errorf("%s: %q\n%s", model, stdout, stderr)
-		}
+		t.Errorf("%q, %v\n%s", stdout, p.Error, stderr)
 	}
 }
