@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"reflect"
 	"regexp"
@@ -179,7 +180,7 @@ func usageError(err error, args []string) error {
 	if e, ok := errors.AsType[*agentkernel.Error](err); ok { // what reads a value has said it all; the parser puts the name of its place before it
 		return e
 	}
-	e := agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "%s", readable(err.Error()))
+	e := agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "%s", readable(flagAsTyped(err, args)))
 	pe, ok := errors.AsType[*kong.ParseError](err)
 	if !ok || pe.Context == nil {
 		return e.WithHint("agentkernel --help")
@@ -213,6 +214,9 @@ func usageError(err error, args []string) error {
 		}
 		if !long { // any letter is as near as any other
 			e = agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "unknown flag -%s", flag)
+			if hint := signalFlag(node, flag, args); hint != "" {
+				return e.WithHint("%s", hint)
+			}
 		}
 		if meant := programsFlag(node, args, "-"+flag); meant != "" && (guess == "" || !long) {
 			return e.WithHint("arguments of the program stand behind --: %s", meant)
@@ -224,14 +228,58 @@ func usageError(err error, args []string) error {
 	return e.WithHint("%s --help", node.FullPath())
 }
 
+// flagAsTyped is a message of the parser that names a flag as it was typed: a flag that ends the line, and has no value, is named in full by the parser.
+func flagAsTyped(err error, args []string) string {
+	pe, ok := errors.AsType[*kong.ParseError](err)
+	name, rest, found := strings.Cut(err.Error(), ": ")
+	if !ok || !found || pe.Context == nil || len(args) == 0 {
+		return err.Error()
+	}
+	for _, f := range pe.Context.Flags() {
+		if short := "-" + string(f.Short); f.Short != 0 && "--"+f.Name == name && args[len(args)-1] == short {
+			return short + ": " + rest
+		}
+	}
+	return err.Error()
+}
+
 // programsFlag is the command line as it is meant if a flag that is not ours is the program's; "": no program stands before it.
 func programsFlag(node *kong.Node, args []string, flag string) string {
-	at := slices.IndexFunc(args, func(arg string) bool { return arg == flag || strings.HasPrefix(arg, flag+"=") })
+	at := slices.IndexFunc(args, func(arg string) bool {
+		return arg == flag || strings.HasPrefix(arg, flag+"=") || flag[1] != '-' && strings.HasPrefix(arg, flag) // -l of -la
+	})
 	takesProgram := node.Name == "run" || node.Name == "spawn"
-	if at < 1 || !takesProgram || !slices.ContainsFunc(args[:at], func(arg string) bool { return isFile(arg) || arg == "-" || arg == "-c" }) {
+	if at < 1 || !takesProgram {
 		return ""
 	}
+	if !slices.ContainsFunc(args[:at], func(arg string) bool { return isFile(arg) || arg == "-" || arg == "-c" }) {
+		if _, err := exec.LookPath(args[at-1]); err != nil || at != 2 || strings.HasPrefix(args[1], "-") {
+			return ""
+		}
+		at-- // a command of the system
+	}
 	return "agentkernel " + shellword.Join(args[:at]) + " -- " + shellword.Join(args[at:])
+}
+
+// signalFlag says how a signal is named that was given as people give it to the kill of a shell, as -9; "": it was not.
+func signalFlag(node *kong.Node, flag string, args []string) string {
+	at := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-"+flag) })
+	if at < 0 || node.Name != "kill" && node.Name != "signal" && node.Name != "stop" {
+		return ""
+	}
+	s, known := unixSignal(args[at][1:])
+	if !known {
+		return ""
+	}
+	verb := map[agentkernel.Signal]string{agentkernel.SignalInterrupt: "signal", agentkernel.SignalUser: "signal"}[s]
+	pid := "PID"
+	if at+1 < len(args) {
+		pid = args[at+1]
+	}
+	if verb != "" {
+		return fmt.Sprintf("agentkernel %s %s %s", verb, pid, s)
+	}
+	return fmt.Sprintf("agentkernel %s %s", s, pid)
 }
 
 // flagElsewhere has flags of the tools that people come from (Claude Code, Docker), and what does the same here.
@@ -339,7 +387,7 @@ var spokenByParser = []struct {
 	re   func() *regexp.Regexp
 	with string
 }{
-	{lazy.Regexp(`^(--\S+): (?:expected \w+ value but got "EOL" \(<EOL>\)|missing value, expecting .*)$`), "$1: its value is missing"},
+	{lazy.Regexp(`^(--?\S+): (?:expected \w+ value but got "EOL" \(<EOL>\)|missing value, expecting .*)$`), "$1: its value is missing"},
 	{lazy.Regexp(`^(--\S+): expected a valid 64 bit int but got (".*")$`), "$1: $2 is not a whole number"},
 	{lazy.Regexp(`^(--\S+): expected .* value but got "(-\d.*)" \((?:short|long) flag\).*$`), "$1: \"$2\" is below zero"},
 	{lazy.Regexp(`^(--\S+): expected .* value but got ".*" \((?:short|long) flag\).*$`), "$1: its value is missing"},

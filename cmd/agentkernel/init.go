@@ -160,7 +160,7 @@ func create(path string, content []byte) (bool, error) {
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
-		return false, unwrapPath(err)
+		return false, fmt.Errorf("no file can be made in it: %w", unwrapPath(err))
 	}
 	_, err = f.Write(content)
 	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err == nil {

@@ -14,6 +14,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/nearest"
+	"agentkernel/internal/shellword"
 )
 
 // languageByName are the endings of file names that say how a program is written.
@@ -75,6 +76,18 @@ func isCommand(word string) bool {
 		return err == nil && info.Mode().Perm()&0o111 != 0 && !isScript(word) || isBinary(word)
 	}
 	return err != nil || !info.Mode().IsRegular()
+}
+
+// notExecutable refuses a file that is named behind -- by its path, as a command is, and that nothing says how to run: neither its name nor its
+// first line nor its mode.
+func notExecutable(word string) error {
+	info, err := os.Stat(word)
+	if err != nil || !strings.Contains(word, "/") || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 != 0 || hasLanguage(word) || isScript(word) {
+		return nil
+	}
+	file := shellword.File(word)
+	return agentkernel.Errorf(agentkernel.CodeDenied, "exec", "%s cannot be executed: its mode does not allow it", word).
+		WithHint("a command: chmod +x %s; a program without a name that tells its language: agentkernel run --lang python %s", file, file)
 }
 
 // isBinary says whether a file is an executable that is no text. UTF-16 is text, though none that is run.

@@ -49,6 +49,10 @@ func (a *app) program(p *programArgs) (agentkernel.Program, error) {
 		p.File, a.rest = a.rest[0], a.rest[1:]
 		if lang == "" && a.namesCommand(p) {
 			lang, p.command = agentkernel.Command, true
+		} else if lang == "" {
+			if err = notExecutable(p.File); err != nil {
+				return agentkernel.Program{}, err
+			}
 		}
 	}
 	if p.File != "" && p.Code == "" && (lang == agentkernel.Command || lang == "" && !hasLanguage(p.File) && isBinary(p.File)) {

@@ -31,6 +31,9 @@ func (killCmd) Help() string {
 }
 
 func (c *killCmd) Run(a *app) error {
+	if known, ok := unixSignal(c.Signal); ok {
+		c.Signal = string(known)
+	}
 	switch {
 	case c.All && len(c.PIDs) > 0:
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "--all is all processes; leave the PIDs out")

@@ -2,10 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/shellword"
 )
 
 type stopCmd struct {
@@ -46,7 +48,13 @@ of their own.
 
 func (c *signalCmd) Run(a *app) error {
 	opt := agentkernel.SignalOptions{Tree: c.Tree}
-	if known, ok := unixSignals[strings.TrimPrefix(strings.ToUpper(c.Signal), "SIG")]; ok {
+	if _, err := agentkernel.ParsePID(c.PID); err != nil && isSignal(c.PID) {
+		if _, err := agentkernel.ParsePID(c.Signal); err == nil {
+			return agentkernel.Errorf(agentkernel.CodeInvalid, "usage", "the PID stands before the signal").
+				WithHint("agentkernel signal %s", shellword.Join(slices.DeleteFunc([]string{c.Signal, c.PID, c.Payload}, func(s string) bool { return s == "" })))
+		}
+	}
+	if known, ok := unixSignal(c.Signal); ok {
 		c.Signal = string(known)
 	}
 	opt.Payload = json.RawMessage(c.Payload)
@@ -63,9 +71,22 @@ func (c *signalCmd) Run(a *app) error {
 	return a.signalAll([]string{c.PID}, sending{Signal: agentkernel.Signal(c.Signal), SignalOptions: opt})
 }
 
+// isSignal says whether a word is a signal here or elsewhere.
+func isSignal(word string) bool {
+	_, ok := unixSignal(word)
+	return ok || agentkernel.Signal(word).Validate() == nil
+}
+
+// unixSignal is the signal that other systems know by this name or number, and that does the same here.
+func unixSignal(word string) (s agentkernel.Signal, ok bool) {
+	s, ok = unixSignals[strings.TrimPrefix(strings.ToUpper(word), "SIG")]
+	return s, ok
+}
+
 // unixSignals are the names that other systems have for signals.
 var unixSignals = map[string]agentkernel.Signal{
 	"TERM": agentkernel.SignalStop, "STOP": agentkernel.SignalStop, "INT": agentkernel.SignalInterrupt, "INTERRUPT": agentkernel.SignalInterrupt,
 	"KILL": agentkernel.SignalKill, "PAUSE": agentkernel.SignalPause, "TSTP": agentkernel.SignalPause, "CONT": agentkernel.SignalResume,
 	"RESUME": agentkernel.SignalResume, "USER": agentkernel.SignalUser, "USR1": agentkernel.SignalUser, "USR2": agentkernel.SignalUser, "HUP": agentkernel.SignalUser,
+	"2": agentkernel.SignalInterrupt, "9": agentkernel.SignalKill, "15": agentkernel.SignalStop,
 }
