@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -129,15 +128,15 @@ func (k *Kernel) setAside(p *process, err error) bool {
 // next runs the program for one turn under the kernel's own watchdog.
 func (k *Kernel) next(p *process, reply *agentkernel.Reply) (agentkernel.Turn, error) {
 	before, timed := p.run.box.Running(), k.table.ledger.Bounds(&p.spec.Spec, agentkernel.AmountTime)
-	ctx, cancel := context.WithTimeout(p.context(), limits.TimeLeft(&p.spec.InForce, before))
-	defer cancel()
 	p.mu.Lock()
+	turns := p.runContext().Turns()
 	p.run.turning, p.run.running = k.clock(), before
 	if timed {
 		k.startClock(p)
 	}
 	p.mu.Unlock()
-	turn, err := p.run.box.Next(ctx, reply)
+	turn, err := p.run.box.Next(turns.Begin(limits.TimeLeft(&p.spec.InForce, before)), reply)
+	late := turns.End()
 	p.mu.Lock()
 	if err != nil { // what is lost with its sandbox was running until now
 		p.run.running = p.ran(k.clock())
@@ -149,7 +148,7 @@ func (k *Kernel) next(p *process, reply *agentkernel.Reply) (agentkernel.Turn, e
 		k.startClock(p)
 	}
 	p.mu.Unlock()
-	if err != nil && ctx.Err() == context.DeadlineExceeded {
+	if err != nil && late {
 		err = limits.Time(&p.spec.InForce, before)
 	}
 	return turn, err

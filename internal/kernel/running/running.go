@@ -14,6 +14,7 @@ type Context struct {
 	context.Context
 	Binds  atomic.Bool // servers of the tools that the program imports are asked, and may have to start
 	cancel context.CancelFunc
+	turns  Turns
 	ended  bool
 	cause  *agentkernel.Error
 }
@@ -22,8 +23,11 @@ type Context struct {
 // by itself.
 func New() *Context {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Context{Context: ctx, cancel: cancel}
+	return &Context{Context: ctx, cancel: cancel, turns: Turns{of: ctx}}
 }
+
+// Turns gives the turns of its program their time.
+func (c *Context) Turns() *Turns { return &c.turns }
 
 // End ends all that runs, for a cause unless there was one before.
 func (c *Context) End(cause *agentkernel.Error) {
