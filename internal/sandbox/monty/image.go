@@ -70,10 +70,10 @@ func (s *sandbox) Image(ctx context.Context) ([]byte, error) {
 			return nil, agentkernel.Errorf(agentkernel.CodeLimit, "image",
 				"the program holds %s; dumping it would go over its memory limit of %s and end it", bytesize.InMiB(s.w.heap()), bytesize.InMiB(limit))
 		}
-		disarm := s.w.watch(ctx, housekeeping)
+		s.w.watch(ctx, housekeeping)
 		var err error
 		dump, err = s.takeDump()
-		disarm()
+		s.w.disarm()
 		if err != nil {
 			s.stage = stageDead
 			// A pause may have met the worker at the end of a turn, when it seemed to compute.
@@ -175,7 +175,8 @@ func (s *sandbox) openImage(image []byte) error {
 
 // load hands the dump to the worker, which emits the turn of the program again; Next takes it from there.
 func (s *sandbox) load(ctx context.Context) error {
-	defer s.w.watch(ctx, housekeeping)()
+	s.w.watch(ctx, housekeeping)
+	defer s.w.disarm()
 	ev, err := s.loadDump()
 	if err == nil {
 		if s.session.asked != nil && waitsForCell(ev) {

@@ -376,6 +376,7 @@ func (p *pool) hung() error {
 
 // release takes a worker back: for the next program of its namespace, or, after anything odd, to be killed.
 func (p *pool) release(w *worker, healthy bool) {
+	w.unbind()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	healthy = healthy && !p.closed && w.killedFor() == nil

@@ -50,7 +50,6 @@ type sandbox struct {
 	landed  []landing        // async calls that were answered at once: the program gets them when it waits
 
 	since  time.Time // the present turn began
-	disarm func()    // the watchdog of the present turn
 	begun  bool      // Begin was called, and Next not yet
 	turned *outcome  // what Ready has found; nil: nothing yet
 
@@ -92,7 +91,7 @@ func (s *sandbox) Next(ctx context.Context, reply *agentkernel.Reply) (agentkern
 		}
 		s.watch(ctx)
 	case out == nil:
-		s.disarm()
+		s.w.disarm()
 		s.watch(ctx)
 	}
 	if out == nil {
@@ -140,12 +139,15 @@ func (s *sandbox) watch(ctx context.Context) {
 	}
 	left := time.Duration(s.req.Limits.Time) - s.Running()
 	s.since = s.b.cfg.Clock.Now()
-	s.disarm = s.w.watch(ctx, max(left, 0)+s.b.cfg.Grace)
+	s.w.watch(ctx, max(left, 0)+s.b.cfg.Grace)
 }
 
 // end ends what enter began.
 func (s *sandbox) end(out outcome) (agentkernel.Turn, error) {
-	s.disarm()
+	s.w.disarm()
+	if kind := out.turn.Kind; out.err != nil || kind == agentkernel.TurnExit || kind == agentkernel.TurnFail {
+		s.w.unbind() // its process ends now, and with it the context
+	}
 	if out.err != nil {
 		out.turn, out.err = s.broken(out.err, s.b.cfg.Clock.Now().Sub(s.since))
 	}

@@ -96,6 +96,8 @@ type worker struct {
 	armed bool  // the watchdog may kill
 	cause error // why we killed it
 	dog   Timer
+	under context.Context // whose end the watchdog hears of; nil: of none
+	deaf  func() bool     // ends that
 }
 
 // startWorker starts a process and sends it its settings; settle waits for its answer.
@@ -175,37 +177,59 @@ func (w *worker) killedFor() error {
 	return w.cause
 }
 
-// watch arms the watchdog: when d is over or ctx ends the worker is killed with a cause. The function it
-// returns disarms it and must be called.
-func (w *worker) watch(ctx context.Context, d time.Duration) (disarm func()) {
+// watch arms the watchdog: when d is over or ctx ends the worker is killed with a cause. disarm must be called. It goes on hearing of the
+// end of ctx, since most turns have the context of the one before; see unbind.
+func (w *worker) watch(ctx context.Context, d time.Duration) {
 	w.mu.Lock()
 	w.armed = true
 	if w.dog == nil {
-		w.dog = w.clock.AfterFunc(d, func() { w.bite(errLate) })
+		w.dog = w.clock.AfterFunc(d, func() { w.bite(nil, errLate) })
 	} else {
 		w.dog.Reset(d)
 	}
+	known := w.under == ctx
+	if !known {
+		w.hear(ctx)
+	}
 	w.mu.Unlock()
-	stop := func() bool { return true }
-	if ctx.Done() != nil {
-		stop = context.AfterFunc(ctx, func() { w.bite(ctx.Err()) })
+	if err := ctx.Err(); known && err != nil { // it ended while nobody was armed
+		w.bite(ctx, err)
 	}
-	return func() {
-		stop()
-		w.mu.Lock()
-		w.armed = false
-		w.dog.Stop()
-		w.mu.Unlock()
+}
+
+func (w *worker) disarm() {
+	w.mu.Lock()
+	w.armed = false
+	w.dog.Stop()
+	w.mu.Unlock()
+}
+
+// hear has the watchdog told of the end of ctx, and of no other; nil: of none. w.mu is held.
+func (w *worker) hear(ctx context.Context) {
+	if w.deaf != nil {
+		w.deaf()
 	}
+	w.under, w.deaf = ctx, nil
+	if ctx != nil && ctx.Done() != nil {
+		w.deaf = context.AfterFunc(ctx, func() { w.bite(ctx, ctx.Err()) })
+	}
+}
+
+// unbind lets go of the context of the last program.
+func (w *worker) unbind() {
+	w.mu.Lock()
+	w.hear(nil)
+	w.mu.Unlock()
 }
 
 var errLate = errors.New("no answer")
 
 // bite kills a worker that is still watched. The cause is set together with the check, so that whoever
 // disarmed too late sees it and does not use the worker again.
-func (w *worker) bite(cause error) {
+// under is the context that has ended; nil: none has.
+func (w *worker) bite(under context.Context, cause error) {
 	w.mu.Lock()
-	armed := w.armed
+	armed := w.armed && (under == nil || under == w.under)
 	if armed && w.cause == nil {
 		w.cause = cause
 	}
@@ -260,7 +284,8 @@ var errProtocol = errors.New("the worker broke the protocol")
 
 // settle reads the answers to housekeeping that was sent ahead. After an error the worker is dead.
 func (w *worker) settle(ctx context.Context) error {
-	defer w.watch(ctx, housekeeping)()
+	w.watch(ctx, housekeeping)
+	defer w.disarm()
 	var ev montypb.Event
 	for w.owed > 0 {
 		err := w.receipt(&ev)
