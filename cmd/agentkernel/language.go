@@ -81,9 +81,11 @@ func isCommand(word string) bool {
 // notExecutable refuses a file that is named behind -- by its path, as a command is, and that nothing says how to run: neither its name nor its
 // first line nor its mode.
 func notExecutable(word string) error {
-	info, err := os.Stat(word)
-	if err != nil || !strings.Contains(word, "/") || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 != 0 || hasLanguage(word) || isScript(word) {
+	if !strings.Contains(word, "/") || hasLanguage(word) || isScript(word) {
 		return nil
+	}
+	if info, err := os.Stat(word); err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 != 0 {
+		return nil //nolint:nilerr // whoever reads the file says what is wrong with it
 	}
 	file := shellword.File(word)
 	return agentkernel.Errorf(agentkernel.CodeDenied, "exec", "%s cannot be executed: its mode does not allow it", word).

@@ -47,10 +47,8 @@ func (a *app) program(p *programArgs) (agentkernel.Program, error) {
 	}
 	if p.File == "" && p.Code == "" && len(a.rest) > 0 {
 		p.File, a.rest = a.rest[0], a.rest[1:]
-		if lang == "" && a.namesCommand(p) {
-			lang, p.command = agentkernel.Command, true
-		} else if lang == "" {
-			if err = notExecutable(p.File); err != nil {
+		if lang == "" {
+			if lang, err = a.behindDashes(p); err != nil {
 				return agentkernel.Program{}, err
 			}
 		}
@@ -95,6 +93,15 @@ func (a *app) program(p *programArgs) (agentkernel.Program, error) {
 	}
 	err = a.addImports(&prog, p, parents)
 	return prog, err
+}
+
+// behindDashes says whether what stands behind -- is a command; "": it is a program.
+func (a *app) behindDashes(p *programArgs) (agentkernel.Language, error) {
+	if a.namesCommand(p) {
+		p.command = true
+		return agentkernel.Command, nil
+	}
+	return "", notExecutable(p.File)
 }
 
 // addImports puts what a program imports from beside it into the program.

@@ -31,7 +31,7 @@ func TestTheWatchdogHearsOfOneContext(t *testing.T) {
 	end() // between two turns
 	second, endSecond := context.WithCancel(t.Context())
 	w.watch(second, time.Hour)
-	w.bite(first, first.Err()) // as one that was on its way does
+	w.over(first) // as one that was on its way does
 	if len(b.kills) > 0 {
 		t.Fatal("killed for the end of the context of a turn before")
 	}

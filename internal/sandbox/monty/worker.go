@@ -183,7 +183,7 @@ func (w *worker) watch(ctx context.Context, d time.Duration) {
 	w.mu.Lock()
 	w.armed = true
 	if w.dog == nil {
-		w.dog = w.clock.AfterFunc(d, func() { w.bite(nil, errLate) })
+		w.dog = w.clock.AfterFunc(d, func() { w.bite(errLate) })
 	} else {
 		w.dog.Reset(d)
 	}
@@ -192,8 +192,8 @@ func (w *worker) watch(ctx context.Context, d time.Duration) {
 		w.hear(ctx)
 	}
 	w.mu.Unlock()
-	if err := ctx.Err(); known && err != nil { // it ended while nobody was armed
-		w.bite(ctx, err)
+	if known && ctx.Err() != nil { // it ended while nobody was armed
+		w.over(ctx)
 	}
 }
 
@@ -204,39 +204,57 @@ func (w *worker) disarm() {
 	w.mu.Unlock()
 }
 
-// hear has the watchdog told of the end of ctx, and of no other; nil: of none. w.mu is held.
+// hear has the watchdog told of the end of ctx, and of no other; w.mu is held.
 func (w *worker) hear(ctx context.Context) {
+	w.unhear()
+	if w.under = ctx; ctx.Done() != nil {
+		w.deaf = context.AfterFunc(ctx, func() { w.over(ctx) })
+	}
+}
+
+func (w *worker) unhear() {
 	if w.deaf != nil {
 		w.deaf()
 	}
-	w.under, w.deaf = ctx, nil
-	if ctx != nil && ctx.Done() != nil {
-		w.deaf = context.AfterFunc(ctx, func() { w.bite(ctx, ctx.Err()) })
-	}
+	w.under, w.deaf = nil, nil
 }
 
 // unbind lets go of the context of the last program.
 func (w *worker) unbind() {
 	w.mu.Lock()
-	w.hear(nil)
+	w.unhear()
 	w.mu.Unlock()
+}
+
+// over says that a context has ended. What hears of that may be late, and another program have the worker.
+func (w *worker) over(ctx context.Context) {
+	w.mu.Lock()
+	armed := w.under == ctx && w.condemn(ctx.Err())
+	w.mu.Unlock()
+	if armed {
+		w.body.kill()
+	}
 }
 
 var errLate = errors.New("no answer")
 
 // bite kills a worker that is still watched. The cause is set together with the check, so that whoever
 // disarmed too late sees it and does not use the worker again.
-// under is the context that has ended; nil: none has.
-func (w *worker) bite(under context.Context, cause error) {
+func (w *worker) bite(cause error) {
 	w.mu.Lock()
-	armed := w.armed && (under == nil || under == w.under)
-	if armed && w.cause == nil {
-		w.cause = cause
-	}
+	armed := w.condemn(cause)
 	w.mu.Unlock()
 	if armed {
 		w.body.kill()
 	}
+}
+
+// condemn notes why a worker is about to be killed, if it is still watched; w.mu is held.
+func (w *worker) condemn(cause error) (armed bool) {
+	if w.armed && w.cause == nil {
+		w.cause = cause
+	}
+	return w.armed
 }
 
 // send writes requests in one system call. A soiled worker is wiped in the same: it is woken once.
