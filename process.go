@@ -395,7 +395,7 @@ type Usage struct {
 	BytesIn   int64         `json:"bytes_in"`   // bytes of tool results that stayed inside
 }
 
-// TokensPerByte: tokens are estimated at four bytes each; exact counts come with the llm family.
+// bytesPerToken is how tokens of tool results are estimated, which no model counts.
 const bytesPerToken = 4
 
 // TokensInside estimates how many tokens of tool results never went to a model.

@@ -1,7 +1,6 @@
 // Command agentkernel runs AI agent programs as processes: `agentkernel run report.py`. This package reads
-// the command line, finds or starts a kernel, and shows what happens; it is the only place that knows all
-// parts. It must never do a kernel's work itself: whatever it can do, a program that uses package client
-// can do too.
+// the command line, finds or starts a kernel, and shows what happens. It must never do
+// a kernel's work itself: what it can do with processes, a program that uses package client can do too.
 package main
 
 import (

@@ -14,7 +14,7 @@ import (
 	"agentkernel/internal/tool"
 )
 
-// specFlags are the flags that describe a process, shared by run, spawn, tools call and mcp. They are kept as
+// specFlags are the flags that describe a process, shared by the commands that start programs. They are kept as
 // text: internal/config reads flags, variables and files by the same rules.
 type specFlags struct {
 	Tools      []string `sep:"none" placeholder:"FILE" group:"access" help:"MCP configuration file whose servers the program may import; repeatable."`

@@ -12,9 +12,9 @@ import (
 
 // The process table is a cache. Of the processes that are parked, some thousand stay in memory; of the others the store has
 // all there is, and their rows say until when they wait, and for what. Whoever has to do with a process acquires it, which
-// reads it back if need be, and releases it.
+// reads it back if need be, and lets go of it by unpin.
 
-// acquire returns a process that this kernel carries, in memory until release; nil: it carries none with this PID. One that is
+// acquire returns a process that this kernel carries, in memory until unpin; nil: it carries none with this PID. One that is
 // read back goes on waiting: that somebody looks at it does not wake it.
 func (k *Kernel) acquire(ctx context.Context, pid agentkernel.PID) (*process, error) {
 	p, first, err := k.table.Claim(ctx, pid)

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"agentkernel"
+	"agentkernel/internal/kernel"
 )
 
 // sleeper adds a program that sleeps for an hour between two lines, and prints how its sleep ended.
@@ -133,6 +135,49 @@ func TestReadingWakesNobody(t *testing.T) {
 		}
 		if kinds[agentkernel.EntryRecover] != 1 || len(next.tools.lines) != 1 {
 			t.Errorf("journal %v, the tool was called %d times", kinds, len(next.tools.lines))
+		}
+	})
+}
+
+// unreadable is a store whose journals cannot be read for a while.
+type unreadable struct {
+	*ramStore
+	broken bool
+}
+
+func (u *unreadable) Entries(ctx context.Context, pid agentkernel.PID, from int64, limit int) ([]agentkernel.Entry, error) {
+	if u.broken {
+		return nil, agentkernel.Errorf(agentkernel.CodeStorage, "test", "the disk is gone")
+	}
+	return u.ramStore.Entries(ctx, pid, from, limit)
+}
+
+// TestAProcessThatCannotBeReadLeavesNothing: each try to read a parked process back took memory for its Spec for good.
+func TestAProcessThatCannotBeReadLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &unreadable{ramStore: newRAMStore()}
+		r := newRig(t, store.ramStore, parkSoon, func(c *kernel.Config) { c.Store = store })
+		r.backend.add("sleeps", func(p *prog) error { _, err := p.call("time.sleep", `{"seconds":1e6}`); return err })
+		s := spec("sleeps")
+		s.Program.Args = []string{strings.Repeat("x", 1<<20)}
+		p, err := r.Spawn(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Hour)
+		before := r.HeldForAll()
+		store.broken = true
+		for range 3 {
+			if err := r.Signal(t.Context(), p.PID, agentkernel.SignalUser, agentkernel.SignalOptions{}); err == nil {
+				t.Fatal("a process whose journal cannot be read got a signal")
+			}
+		}
+		if after := r.HeldForAll(); after != before {
+			t.Errorf("%d bytes are held, %d before", after, before)
+		}
+		store.broken = false
+		if err := r.Signal(t.Context(), p.PID, agentkernel.SignalKill, agentkernel.SignalOptions{}); err != nil {
+			t.Error(err)
 		}
 	})
 }

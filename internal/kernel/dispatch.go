@@ -80,14 +80,15 @@ func (k *Kernel) issueNew(p *process, f *inflight, canonical json.RawMessage, ba
 		return true
 	}
 	if f.handler.exits {
-		return k.exit(p, f, canonical, false)
+		k.exit(p, f, canonical, false)
+		return false
 	}
 	k.makeOrWait(p, f, canonical)
 	return true
 }
 
 // stopIfRepeating pauses a process before a call that it has made too often with the same answer, or says how it ends; later makes it.
-func (k *Kernel) stopIfRepeating(p *process, f *inflight, canonical json.RawMessage, later func()) (stuck bool, ends *agentkernel.Error) {
+func (k *Kernel) stopIfRepeating(p *process, f *inflight, canonical json.RawMessage, later func()) (stuck bool, last *agentkernel.Error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	entry := f.entry(canonical)
@@ -95,8 +96,8 @@ func (k *Kernel) stopIfRepeating(p *process, f *inflight, canonical json.RawMess
 	if why == "" || p.state.Terminal() || f.dropped {
 		return false, nil
 	}
-	if ends = progress.Ends(&p.spec.Spec, why); ends != nil {
-		return true, ends
+	if last = progress.Ends(&p.spec.Spec, why); last != nil {
+		return true, last
 	}
 	f.later = later
 	p.inflight.Add(f)

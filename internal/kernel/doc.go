@@ -62,6 +62,6 @@
 // # Concurrency
 //
 // A runnable process is driven by one of a bounded number of slot goroutines; a waiting one has no goroutine at all. Whoever owns a
-// process (process.owned) drives its sandbox. Lock order: that of table.residents, then that of table.rows, then process.mu, then
+// process (process.owned) drives its sandbox. Lock order: that of table.residents, then that of table.Rows, then process.mu, then
 // Kernel.queue's own lock; that of table.audience is behind them, a watcher's the innermost. Handlers run without locks.
 package kernel

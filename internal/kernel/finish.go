@@ -18,14 +18,14 @@ func (k *Kernel) finish(p *process, e ends.Ending) {
 	if k.moveBack(p, e) {
 		return
 	}
-	ends := k.table.streams.Finish(p.pid)
+	open := k.table.streams.Finish(p.pid)
 	p.mu.Lock()
 	if p.state.Terminal() {
 		p.mu.Unlock()
 		return
 	}
 	e = p.movedEnding(p.checkedEnding(e))
-	box := p.end(k, e, reserve.Settlements(ends, p.standing.Account.Amounts))
+	box := p.end(k, e, reserve.Settlements(open, p.standing.Account.Amounts))
 	p.mu.Unlock()
 	k.discard(p, box)
 	k.freeFiles(p, box)

@@ -14,11 +14,3 @@ func (h *host) Live(pid agentkernel.PID) bool { return (*Kernel)(h).lookup(pid) 
 func (h *host) Accepting() error { return (*Kernel)(h).table.Refuses() }
 
 func (h *host) Settled(ctx context.Context) error { return (*Kernel)(h).flushAll(ctx) }
-
-func (h *host) Changes(ctx context.Context, pid agentkernel.PID) (agentkernel.Changes, error) {
-	return (*Kernel)(h).Changes(ctx, pid)
-}
-
-func (h *host) OpenFile(ctx context.Context, pid agentkernel.PID, name agentkernel.FileName) (agentkernel.File, error) {
-	return (*Kernel)(h).OpenFile(ctx, pid, name)
-}

@@ -84,7 +84,9 @@ func TestObserverOfARun(t *testing.T) {
 			_, _ = p.call("no.such", `{}`)
 			return nil
 		})
-		p, _ := r.run(t, spec("p"))
+		first := spec("p")
+		first.Budget.Calls = 5 // a call that reserves something of it was made as well
+		p, _ := r.run(t, first)
 		n.want(t, "1 created default ready",
 			"1.1 begun state.set pure copied=false", "1.1 ended state.set ok after 0s",
 			"1.2 begun tool.call fake.append write copied=false", "1.2 ended tool.call ok after 3s", "1 waited 3s parked=true",

@@ -95,7 +95,7 @@ func (k *Kernel) carryAll(ctx context.Context) (told []agentkernel.Process, err 
 	return told, err
 }
 
-// adopt takes up a process of an earlier kernel: it stands where its journal says, not running yet, and in memory until release. nil:
+// adopt takes up a process of an earlier kernel: it stands where its journal says, not running yet, and in memory until unpin. nil:
 // this kernel carries it already, or left has it, which has failed, or was left as it was. To be killed, it need not be whole.
 func (k *Kernel) adopt(ctx context.Context, pid agentkernel.PID, toKill bool) (_ *process, left []agentkernel.Process, _ error) {
 	ctx = context.WithoutCancel(ctx) // a caller who leaves is no reason to fail it
@@ -173,6 +173,7 @@ func (k *Kernel) readProcess(ctx context.Context, rec agentkernel.ProcessRecord,
 	}
 	h, entries, ofJournal, err := history.Resume(ctx, k.store, p.pid, base, p.spec.Past != nil, k.table.locals.From(p.pid))
 	if err != nil {
+		k.specs.Drop(p.spec) // it comes into no table that would
 		return f, err
 	}
 	if f.h = h; f.lost == nil {

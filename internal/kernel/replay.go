@@ -24,7 +24,8 @@ func (k *Kernel) recorded(p *process, f *inflight, canonical json.RawMessage) (*
 func (k *Kernel) redo(p *process, f *inflight, entry agentkernel.Entry) bool {
 	f.effect, f.since, f.label, f.seq, f.origin = entry.Effect, entry.At, k.label(&entry), entry.Seq, entry.Origin
 	if f.handler != nil && f.handler.exits {
-		return k.exit(p, f, nil, true)
+		k.exit(p, f, nil, true)
+		return false
 	}
 	p.mu.Lock()
 	result, known := p.run.replay.Results[f.id]

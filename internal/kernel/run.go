@@ -228,7 +228,7 @@ func (k *Kernel) repeatedTurn(p *process, turn agentkernel.Turn) bool {
 }
 
 // applyTurn deals with where the program stopped; it says whether the program can go on at once or must be
-// asked for its next reply. False: the process has ended.
+// asked for its next reply. False: the caller does not own it any more.
 func (k *Kernel) applyTurn(p *process, turn agentkernel.Turn) bool {
 	switch turn.Kind {
 	case agentkernel.TurnCall:

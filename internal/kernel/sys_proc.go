@@ -34,8 +34,8 @@ func procSelf(_ *Kernel, p *process, _ *inflight) (json.RawMessage, error) {
 		"name": p.spec.Program.Name, "priority": p.spec.Priority, "args": append([]string{}, p.spec.Program.Args...)})
 }
 
-// exit journals proc.exit, unless the journal has it since the end was lost, and ends the process. False: it has ended.
-func (k *Kernel) exit(p *process, f *inflight, canonical json.RawMessage, again bool) bool {
+// exit journals proc.exit, unless the journal has it since the end was lost, and ends the process.
+func (k *Kernel) exit(p *process, f *inflight, canonical json.RawMessage, again bool) {
 	code, text := history.ExitCode(f.args)
 	if text != "" {
 		k.output(p, "stderr", text+"\n")
@@ -48,7 +48,6 @@ func (k *Kernel) exit(p *process, f *inflight, canonical json.RawMessage, again 
 	}
 	p.mu.Unlock()
 	k.finish(p, k.settleFiles(p, ends.Ending{State: agentkernel.StateExited, ExitCode: code}))
-	return false
 }
 
 func procSpawn(k *Kernel, p *process, f *inflight) (json.RawMessage, error) {

@@ -132,12 +132,6 @@ func (h *Hub) parse(path string, f *configFile) ([]*entry, error) {
 	}
 	h.noteSecrets(entries)
 	unresolved := false
-	if h.cfg.Accepted != nil {
-		if err := h.cfg.Accepted(path, f.src); err != nil {
-			unresolved = true
-			refuseAll(entries, err)
-		}
-	}
 	for _, e := range entries {
 		unresolved = unresolved || e.problem != nil
 	}
@@ -150,18 +144,6 @@ func (h *Hub) parse(path string, f *configFile) ([]*entry, error) {
 		return f.entries, nil
 	}
 	return entries, nil
-}
-
-// refuseAll marks the servers of a file that the user has not accepted.
-func refuseAll(entries []*entry, err error) {
-	for _, e := range entries {
-		e.trusted = false
-		e.problem = agentkernel.AsError(fmt.Errorf("server %q: %w", e.name, err), agentkernel.CodeDenied, "tool.start")
-		if ak, ok := errors.AsType[*agentkernel.Error](err); ok {
-			e.problem = &agentkernel.Error{Code: ak.Code, Op: ak.Op, Hint: ak.Hint,
-				Err: fmt.Errorf("server %q: %s", e.name, ak.Message())}
-		}
-	}
 }
 
 func fileError(file string, err error) error {

@@ -21,9 +21,6 @@ type Config struct {
 	Version  string           // of the kernel, told to servers
 	// LookupEnv is where ${NAME}, PATH and HOME come from; nil: os.LookupEnv.
 	LookupEnv func(string) (string, bool)
-	// Accepted says whether the servers of a file may be started, given the bytes that were read; nil: all
-	// may. The error tells the user how to accept the file. See [Trust].
-	Accepted func(file string, content []byte) error
 	// Changed is asked when a file does not hold any more what the digest beside its name says (see
 	// agentkernel.PinFile): no error, and its content counts all the same. Nil: it does not.
 	Changed func(file string, content []byte) error

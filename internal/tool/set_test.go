@@ -344,35 +344,3 @@ func TestParallelStartsAndCalls(t *testing.T) {
 		t.Errorf("starts: %q, %v; want one for each of four servers", b, err)
 	}
 }
-
-func TestAcceptedFilesOnly(t *testing.T) {
-	dir := t.TempDir()
-	trust := tool.NewTrust(filepath.Join(dir, "trust.json"))
-	h := newHub(t, tool.Config{Accepted: trust.Require})
-	path := tooltest.Config(t, map[string]tooltest.Server{"project": tooltest.Stdio(t, "-start-log", filepath.Join(dir, "starts"))})
-	src, err := h.Set([]string{path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = call(t, src, "project", "echo", obj{"value": 1})
-	wantCode(t, err, agentkernel.CodeDenied, "has not been accepted", "agentkernel tools trust")
-	if _, err := os.Stat(filepath.Join(dir, "starts")); err == nil {
-		t.Fatal("a server of a file that was not accepted was started")
-	}
-	servers, err := src.Servers(context.Background())
-	if err != nil || servers[0].Trusted || servers[0].Problem == "" {
-		t.Fatalf("%+v, %v", servers, err)
-	}
-	content, err := tool.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := trust.Accept(tool.AsTools, path, content); err != nil {
-		t.Fatal(err)
-	}
-	incarnation(t, src, "project")
-	tools, err := src.Tools(context.Background(), "project")
-	if err != nil || !slices.ContainsFunc(tools, func(x agentkernel.Tool) bool { return x.Effect == agentkernel.EffectRead }) {
-		t.Errorf("the annotations of an accepted file do not count: %v", err)
-	}
-}

@@ -49,7 +49,7 @@ func (o *Observed) Appended(entries []agentkernel.Entry, now func() agentkernel.
 				o.tellLater(e.PID)
 			}
 		case agentkernel.EntryCall:
-			o.Begun(agentkernel.ObservedCall{PID: e.PID, Namespace: namespace, Call: e.Call, Op: e.Op, Label: label(e), Effect: e.Effect, Copied: e.Note != "", Begun: e.At})
+			o.Begun(agentkernel.ObservedCall{PID: e.PID, Namespace: namespace, Call: e.Call, Op: e.Op, Label: label(e), Effect: e.Effect, Copied: e.TakenOver(), Begun: e.At})
 			if e.Done {
 				o.ended(e)
 			}

@@ -1,5 +1,5 @@
 // Package process is the backend that runs programs in a real interpreter, as a process of the operating system
-// behind walls (agentkernel.Backend, name "process"). The language now is Python, in CPython.
+// behind walls (agentkernel.Backend, name "process"). Python runs in CPython.
 //
 // A zygote for each namespace of users is an interpreter with the standard library imported and no program in it.
 // It clones a child for each program; the child goes behind its walls (package confine decides them, the guest
@@ -7,10 +7,13 @@
 // need. There are no images: a process is recovered by replay, and the guest library sees to it that a program asks
 // the kernel for all that would differ between two runs.
 //
-//	backend.go   New, Info, Check, Start               zygote.go fork.go  one zygote: control socket, children
-//	interpreter.go  finding the interpreter          tenants.go   who has which zygote, waiting children
-//	sandbox.go   one program in motion: Next           child.go     one child: descriptors, death
-//	failure.go   how programs end                      wire.go frame.go   what is said over the socket
+//	backend   New, Info, Check, Start                     zygote fork    one zygote: control socket, children
+//	interpreter  finding the interpreter               tenants        who has which zygote, waiting children
+//	sandbox   one program in motion: Next               child          one child: descriptors, death
+//	whole door recipe node golang  programs without a zygote: Node, Go, commands, scripts
+//	failure   how programs end                           wire frame     what is said over the socket
+//
+// What needs Linux is in files that end in _linux.go.
 //
 // # The wire
 //

@@ -278,7 +278,7 @@ func memberName(name string) bool {
 	return false
 }
 
-// valueMethods are methods of builtin types that programs hand to other functions ("key=d.get"); the
+// valueMethod says whether a name is that of a method of builtin types that programs hand to other functions ("key=d.get"): the
 // engine can call them but not hand them around.
 func valueMethod(name string) bool {
 	switch name {
