@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"agentkernel"
+	"agentkernel/internal/shellword"
 	"agentkernel/internal/tool"
 )
 
@@ -293,7 +294,7 @@ func (r *initResult) text(a *app, dir string) string {
 		fmt.Fprintf(&b, "kept  %s, which %s\n", n, why)
 	}
 	if dir != "" {
-		b.WriteString("next: cd " + dir + "\n")
+		b.WriteString("next: cd " + shellword.File(dir) + "\n")
 	}
 	b.WriteString("next: agentkernel run hello.py\n")
 	if !r.Declares {

@@ -228,7 +228,9 @@ func (l *processList) end() error {
 	case l.a.cli.JSON:
 		l.a.con.Out("]\n")
 	case l.table == nil:
-		return l.add(nil)
+		if err := l.add(nil); err != nil {
+			return err
+		}
 	}
 	return l.a.outputError()
 }

@@ -99,6 +99,9 @@ func (c *doctorCmd) Run(a *app) error {
 		r.Add(a.examineRunning()...)
 		r.Add(a.examineAllowances()...)
 	}
+	for i := range r.Findings {
+		r.Findings[i].Found, r.Findings[i].Fix = a.withHome(r.Findings[i].Found), a.withHome(r.Findings[i].Fix)
+	}
 	if a.cli.JSON {
 		err = a.printJSON(r)
 	} else {

@@ -146,7 +146,7 @@ func (e *engine) examine(ctx context.Context, path, id string) error {
 	case found != EngineVersion || !strings.Contains(out, "monty"):
 		e.verdict = agentkernel.Errorf(agentkernel.CodeVersion, "monty",
 			"the engine %s says it is %q; this AgentKernel works with Monty %s only", path, strings.TrimSpace(out), EngineVersion).
-			WithHint("agentkernel setup installs %s; or point the engine setting at it", EngineVersion)
+			WithHint("agentkernel setup installs %s; one on PATH or in the setting `engine` goes before that, so take it away", EngineVersion)
 	case !isScript(path): // what a script starts may change without it
 		e.keep(sound{id, EngineVersion})
 	}

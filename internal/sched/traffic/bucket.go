@@ -176,6 +176,10 @@ func (b *bucket) lift(amount float64) {
 	b.set(b.level + amount)
 }
 
+// maxDebt is how many times all that a bucket holds one answer may have taken beyond what was expected of it: a server that says
+// that it was more has made it up, and every call of the key would wait for it.
+const maxDebt = 10
+
 // settle corrects what a request was charged with when it was sent to what is right; what was held for it is not any more, and
 // later is charged now.
 func (b *bucket) settle(call *Call, kind int, now int64, is, later float64) {
@@ -185,7 +189,7 @@ func (b *bucket) settle(call *Call, kind int, now int64, is, later float64) {
 	case was > is:
 		b.refund(call, kind, was-is)
 	default:
-		b.set(b.level + was - is)
+		b.set(max(b.level+was-is, min(b.level, -maxDebt*b.top())))
 	}
 	if later < 0 { // the server gives it back now, too
 		b.lift(-later)

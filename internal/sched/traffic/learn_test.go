@@ -205,6 +205,17 @@ func TestLongAnswers(t *testing.T) {
 
 // TestTooLarge: a call that is expected to use more than there can ever be is sent when there is most: the server may think otherwise
 // of it. What it has used in truth counts.
+// TestAbsurdUsage: a server that says that one answer has taken a thousand million times what was sent keeps nobody waiting for years.
+func TestAbsurdUsage(t *testing.T) {
+	c := traffic.New(traffic.Config{Limits: traffic.Limits{Tokens: perMinute(6000)}}, start)
+	first := send(t, c, traffic.Cost{Input: 300}, start)
+	c.Settle(first, traffic.Usage{Input: 1_000_000_000_000}, start)
+	c.Push(&traffic.Call{Cost: traffic.Cost{Input: 1000}}, start)
+	if at, ok := c.Next(start); !ok || at.Sub(start) < 5*time.Minute || at.Sub(start) > 11*time.Minute {
+		t.Errorf("the next one waits for %s", at.Sub(start))
+	}
+}
+
 func TestTooLarge(t *testing.T) {
 	c := traffic.New(traffic.Config{Limits: traffic.Limits{Tokens: perMinute(6000)}}, start)
 	first := send(t, c, traffic.Cost{Input: 3000}, start)

@@ -57,10 +57,7 @@ func completion(a *llm.Result) (json.RawMessage, error) {
 	if a.Cost != nil {
 		cost = journal.AppendFloat(nil, float64(*a.Cost)/float64(agentkernel.USD))
 	}
-	calls, err := toolCalls(a.Message.Parts)
-	if err != nil {
-		return nil, err
-	}
+	calls := toolCalls(a.Message.Parts)
 	text := journal.String(a.Text())
 	out := append(make([]byte, 0, 3*len(text)+3*len(calls)+400), `{"cost_usd":`...)
 	out = append(append(out, cost...), `,"data":`...)
@@ -101,7 +98,7 @@ func appendUsage(out []byte, u *llm.Usage) []byte {
 }
 
 // toolCalls writes what the model wants of tools.
-func toolCalls(parts []llm.Part) (json.RawMessage, error) {
+func toolCalls(parts []llm.Part) json.RawMessage {
 	out := []byte{'['}
 	for _, p := range parts {
 		c := p.Call
@@ -109,8 +106,8 @@ func toolCalls(parts []llm.Part) (json.RawMessage, error) {
 			continue
 		}
 		args, err := canonical(c.Args)
-		if err != nil {
-			return nil, err
+		if err != nil { // as with what is no JSON at all: the answer was paid for, and the model is told
+			args = journal.String(string(c.Args))
 		}
 		if len(out) > 1 {
 			out = append(out, ',')
@@ -122,7 +119,7 @@ func toolCalls(parts []llm.Part) (json.RawMessage, error) {
 		out = append(append(out, `,"id":`...), journal.String(c.ID)...)
 		out = append(append(append(out, `,"name":`...), journal.String(c.Name)...), '}')
 	}
-	return append(out, ']'), nil
+	return append(out, ']')
 }
 
 // appendFields writes what a dialect says of a part besides, as a member.

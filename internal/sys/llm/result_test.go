@@ -9,6 +9,21 @@ import (
 	"agentkernel/internal/llm"
 )
 
+// TestArgumentsThatAreNoJSONOfJournals: an answer that was paid for is handed over, with the text of such arguments.
+func TestArgumentsThatAreNoJSONOfJournals(t *testing.T) {
+	raw := `{"city": "a", "city": "b"}`
+	got, err := completion(&llm.Result{Answer: &llm.Answer{Message: llm.Message{Parts: []llm.Part{{Call: &llm.ToolCall{ID: "1", Name: "f", Args: json.RawMessage(raw)}}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c struct {
+		Calls []struct{ Arguments any } `json:"tool_calls"`
+	}
+	if err := json.Unmarshal(got, &c); err != nil || len(c.Calls) != 1 || c.Calls[0].Arguments != raw {
+		t.Errorf("%s %v", got, err)
+	}
+}
+
 // TestCompletionIsCanonical: an answer is written as the journal has it.
 func TestCompletionIsCanonical(t *testing.T) {
 	cost := agentkernel.NanoUSD(1_500_000)

@@ -487,6 +487,12 @@ class Strangers(support.KernelTest):
             with self.assertRaises(errors.Conflict):
                 client.run("print(2)", idempotency_key=key)
 
+    def test_advice_names_the_data_directory(self) -> None:
+        """A command that is typed as it is advised must not act on the processes of another directory."""
+        kernel = Client(home="a b", start=False).kernel
+        for error in (kernel.gone(7, "watched"), kernel.unfinished(None, 7)):
+            self.assertRegex(error.hint, r"agentkernel --home '/.*/a b' recover 7 --wait")
+
     def test_the_kernel_does_not_come_back(self) -> None:
         """Once a request may have been heard, it is no plain Unavailable that there is no other kernel to ask."""
         for name in support.CREATES:

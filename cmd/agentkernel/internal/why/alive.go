@@ -375,9 +375,9 @@ func (c *inquiry) queued(o *history.Call) string {
 	return ""
 }
 
-// patience says when the kernel gives a call up.
+// patience says when the kernel gives a call up: one that has not been sent may wait for as long as it takes.
 func (c *inquiry) patience(o *history.Call) string {
-	if !o.Effect.External() {
+	if !o.Effect.External() || o.Unsent {
 		return ""
 	}
 	return ", given up after " + c.spec.Limits.WithDefaults(agentkernel.DefaultLimits()).CallWait.String()

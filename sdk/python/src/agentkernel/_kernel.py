@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import time
 import uuid
 from functools import partial
@@ -68,10 +69,33 @@ class Kernel(Generic[R]):
         self.start = start
         self._binary = binary
         self._greeted = False
+        self._command = "agentkernel" if home is None else f"agentkernel --home {shlex.quote(str(self.home))}"  # what to type for this kernel
         self._keys: dict[int, Mapping[str, str]] = {}  # of models that processes have brought, by pid: each kernel has to be given them
 
     def binary(self) -> str:
         return _home.find_binary(self._binary)
+
+    def gone(self, pid: int, doing: str, key: str = "") -> KernelGone:
+        """What somebody hears whose kernel ended while he waited for a process or watched it. ``key`` is that of the process,
+        where the same call created it."""
+        same = f"; so does the same call with idempotency_key={key!r}, which is in error.idempotency_key" if key else ""
+        return KernelGone(
+            f"the kernel ended (it was stopped, replaced or killed) while process {pid} was {doing}; the process is kept, and stands where its journal says",
+            hint=f"client.recover({pid}) continues it, and repeats nothing that it did; client.result({pid}) then waits for its result{same}. "
+            f"On the command line: {self._command} recover {pid} --wait. Do not start the program anew: what it did would be done twice",
+            op=doing,
+            pid=pid,
+            idempotency_key=key,
+        )
+
+    def unfinished(self, error: Optional[KernelError], pid: int) -> Conflict:
+        message = error.message if error else f"process {pid} is unfinished and no kernel carries it on"
+        return Conflict(
+            message,
+            op="wait",
+            pid=pid,
+            hint=f"client.recover({pid}) continues it, client.result({pid}) then waits for its result; on the command line: {self._command} recover {pid} --wait",
+        )
 
     # Connections
 
@@ -240,11 +264,11 @@ class Kernel(Generic[R]):
             connection = yield from self.connect(self.start)
             data = yield from self._exchange(connection, "wait", compose("GET", f"/processes/{pid}/wait", query, None))
         except ConnectionCut as e:
-            raise gone(pid, "waited for") from None
+            raise self.gone(pid, "waited for") from None
         except Unavailable as e:
-            raise (gone(pid, "waited for") if _is_ending(e) else e) from None
+            raise (self.gone(pid, "waited for") if _is_ending(e) else e) from None
         except Conflict as e:
-            raise _unfinished(e, pid) from None
+            raise self.unfinished(e, pid) from None
         process = Process.from_wire(data)
         if process.done:
             self._keys.pop(pid, None)
@@ -252,7 +276,7 @@ class Kernel(Generic[R]):
 
     def _ended_in_time(self, p: Process, timeout: Optional[float]) -> Process:
         if p.state == "unfinished":
-            raise _unfinished(None, p.pid)
+            raise self.unfinished(None, p.pid)
         if timeout is not None and not p.done and not p.paused:
             raise Timeout(f"process {p.pid} has not ended within {timeout:g} s; it goes on", op="wait", pid=p.pid, hint=f"client.wait({p.pid}) waits on, client.kill({p.pid}) ends it")
         return p
@@ -390,7 +414,7 @@ class Kernel(Generic[R]):
                 yield from follower.resume(e)
             process = yield from self._as_left(follower)
         if process.state == "unfinished":  # another kernel took the place of the one that ran it
-            raise gone(process.pid, "watched", follower.key)
+            raise self.gone(process.pid, "watched", follower.key)
         if process.done:
             self._keys.pop(process.pid, None)
         return process
@@ -416,7 +440,7 @@ class Kernel(Generic[R]):
         if follow and not follower.ended:
             process = yield from self.process(pid)
             if process.state == "unfinished":
-                raise gone(process.pid, "watched") if follower.resumed else _unfinished(None, process.pid)
+                raise self.gone(process.pid, "watched") if follower.resumed else self.unfinished(None, process.pid)
 
     def run(self, program: Program, options: Mapping[str, Any], on_output: Callback, on_event: Callback, on_ask: Callback,
             heard: Optional[Callable[[Event], Steps[None]]] = None) -> Steps[R]:  # fmt: skip
@@ -570,20 +594,6 @@ def _listed(tools: Any) -> Any:
     return tools if isinstance(tools, (str, bytes)) or hasattr(tools, "__fspath__") else list(tools)
 
 
-def gone(pid: int, doing: str, key: str = "") -> KernelGone:
-    """What somebody hears whose kernel ended while he waited for a process or watched it. ``key`` is that of the process,
-    where the same call created it."""
-    same = f"; so does the same call with idempotency_key={key!r}, which is in error.idempotency_key" if key else ""
-    return KernelGone(
-        f"the kernel ended (it was stopped, replaced or killed) while process {pid} was {doing}; the process is kept, and stands where its journal says",
-        hint=f"client.recover({pid}) continues it, and repeats nothing that it did; client.result({pid}) then waits for its result{same}. "
-        f"On the command line: agentkernel recover {pid} --wait. Do not start the program anew: what it did would be done twice",
-        op=doing,
-        pid=pid,
-        idempotency_key=key,
-    )
-
-
 #: Where the answer to a request got lost: what is not known, and how to learn it.
 _UNANSWERED = {
     "apply": ("whether the changes of process {pid} were applied is not known", "client.apply({pid}) again finishes what was begun; client.diff({pid}) shows how it stands"),
@@ -648,11 +658,6 @@ def keyed(spec: Spec) -> Spec:
 
 def _is_ending(error: KernelError) -> bool:
     return error.message.startswith("the kernel is ending")
-
-
-def _unfinished(error: Optional[KernelError], pid: int) -> Conflict:
-    message = error.message if error else f"process {pid} is unfinished and no kernel carries it on"
-    return Conflict(message, op="wait", pid=pid, hint=f"client.recover({pid}) continues it, client.result({pid}) then waits for its result; on the command line: agentkernel recover {pid} --wait")
 
 
 class _Follower:
@@ -766,4 +771,4 @@ class _Follower:
                 cause = e
             if self.progress:
                 pause, tries = 0.01, 0
-        raise gone(self.pid, "watched", self.key) from cause
+        raise self.kernel.gone(self.pid, "watched", self.key) from cause
