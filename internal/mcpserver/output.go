@@ -139,6 +139,8 @@ func (o *executeOutput) text() string {
 	section("result, the beginning: ", o.preview)
 	if e := o.Error; e != nil {
 		section("", e.text())
+	} else if o.ExitCode != 0 { // it has ended so by itself
+		section("exit code ", strconv.Itoa(o.ExitCode))
 	}
 	section("artifacts:", o.artifactText())
 	section("note: ", o.Note)
