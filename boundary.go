@@ -2,6 +2,7 @@ package agentkernel
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -85,7 +86,7 @@ func (s *Spec) Boundary(text string) string {
 	case noNetwork().MatchString(text):
 		return "a program has no network of its own: use a tool, or http.fetch (" + s.importHTTP() + ") for a host that is allowed; --allow-host HOST allows one"
 	case s.Program.Language == Node && noPackage().MatchString(text):
-		return s.installPackage(noPackage().FindStringSubmatch(text)[1])
+		return s.getPackage(noPackage().FindStringSubmatch(text)[1])
 	case s.Stdin == "" && strings.Contains(text, "EOFError"):
 		return NoTerminal
 	case undefined().MatchString(text):
@@ -145,6 +146,33 @@ func named(line, begins string) (rest string, ok bool) {
 		}
 	}
 	return "", false
+}
+
+// getPackage says where a program in Node gets a package that it does not find. A name that is meant for a module of the sandbox is never to
+// be installed: such names are anyone's to register.
+func (s *Spec) getPackage(name string) string {
+	scope, rest, _ := strings.Cut(name, "/")
+	switch root := strings.NewReplacer("@", "", "-", "", "_", "").Replace(strings.ToLower(scope)); {
+	case root == "skills":
+		return "skills are Python, and programs in JavaScript cannot import them"
+	case strings.HasPrefix(root, "agentkernel"), slices.ContainsFunc([]string{"kernel", "tools", "agentkernel"}, func(own string) bool { return oneEdit(root, own) }):
+		return `the modules "kernel" and "tools/SERVER" are built in: import { sleep } from "kernel"; import { read_text_file } from "tools/filesystem"`
+	case strings.HasPrefix(scope, "@") && rest != "":
+		rest, _, _ = strings.Cut(rest, "/")
+		return s.installPackage(scope + "/" + rest)
+	}
+	return s.installPackage(scope) // npm takes a/b for a repository of GitHub
+}
+
+// oneEdit says whether two words are the same but for one letter, or two neighbours that have changed places.
+func oneEdit(a, b string) bool {
+	for a != "" && b != "" && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for a != "" && b != "" && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	return len(a) <= 1 && len(b) <= 1 || len(a) == 2 && len(b) == 2 && a[0] == b[1] && a[1] == b[0]
 }
 
 // installPackage says where a program in Node finds packages.

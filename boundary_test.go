@@ -64,6 +64,25 @@ func TestBoundary(t *testing.T) {
 	}
 }
 
+// Whoever misspells a module of the sandbox is not sent to a registry, where anyone may have taken the name.
+func TestBoundaryInstallsNothingForOwnModules(t *testing.T) {
+	node := agentkernel.Spec{Program: agentkernel.Program{Language: agentkernel.Node}}
+	for _, name := range []string{"tools", "tools/github", "tool", "agentkernel", "agentkernel/tools", "@agentkernel/tools", "@agentkernel/kernel/x", "agent-kernel", "agentkernel-sdk",
+		"agentkernal", "kernal", "kernels", "kenrel", "Kernel", "kernl", "@kernel/state", "skills", "skills/report"} {
+		for _, text := range []string{"Error [ERR_MODULE_NOT_FOUND]: Cannot find package '" + name + "' imported from app.mjs", "Error: Cannot find module '" + name + "'\nRequire stack:"} {
+			got := node.Boundary(text)
+			if strings.Contains(got, "install") || !strings.Contains(got, `import { sleep } from "kernel"`) && !strings.Contains(got, "skills are Python") {
+				t.Errorf("%s: %q", name, got)
+			}
+		}
+	}
+	for name, installs := range map[string]string{"left-pad": "left-pad", "karma": "karma", "devtools": "devtools", "lodash/fp": "lodash", "@babel/core": "@babel/core", "@babel/core/lib/x": "@babel/core"} {
+		if got := node.Boundary("Error: Cannot find module '" + name + "'"); !strings.HasSuffix(got, ": npm install "+installs) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
 // A move is of interest only if something else came of it.
 func TestReceiptTellsOfAMoveThatMattered(t *testing.T) {
 	p := agentkernel.Process{State: agentkernel.StateFailed, Backend: "process", Moved: &agentkernel.Move{From: "monty", Why: "KeyError: x"},

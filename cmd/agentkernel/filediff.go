@@ -148,20 +148,24 @@ func patchHead(c *agentkernel.Change) string {
 }
 
 // patchName is a name as git writes it into a patch, and git and patch read it: the whole in quotes if need be, with
-// bytes in octal.
+// bytes in octal. It takes the name as PathText writes it: git and patch do not know that writing.
 func patchName(name string) string {
-	if fileText(name) == name && !strings.ContainsAny(name, `"\\`) {
+	name = agentkernel.RawPath(name)
+	if utf8.ValidString(name) && fileText(name) == name && !strings.ContainsAny(name, `"\\`) {
 		return name
 	}
 	var b strings.Builder
-	for _, c := range name {
+	for rest := name; rest != ""; {
+		c, n := utf8.DecodeRuneInString(rest)
+		char := rest[:n]
+		rest = rest[n:]
 		switch {
 		case c == '"' || c == '\\':
 			b.WriteString("\\" + string(c))
-		case unicode.IsPrint(c):
+		case unicode.IsPrint(c) && (c != utf8.RuneError || n > 1): // one byte of it is a byte that is not of UTF-8
 			b.WriteRune(c)
 		default:
-			for _, octet := range []byte(string(c)) {
+			for _, octet := range []byte(char) {
 				fmt.Fprintf(&b, "\\%03o", octet)
 			}
 		}

@@ -59,8 +59,10 @@ func TestGetShowsNothingThatATerminalObeys(t *testing.T) {
 func TestPatchNamesAreThoseOfGit(t *testing.T) {
 	for name, want := range map[string]string{
 		"plain über": "b/plain über", "esc\x1b": `"b/esc\033"`, `q"b\`: `"b/q\"b\\"`, "line\nend": `"b/line\012end"`, "turn\u202e": `"b/turn\342\200\256"`,
+		"caf\xe9.txt": `"b/caf\351.txt"`, `caf\xe9.txt`: `"b/caf\\xe9.txt"`, `\x5c`: `"b/\\x5c"`, "instead \ufffd": "b/instead \ufffd", "\ufffd\n\xff": `"b/` + "\ufffd" + `\012\377"`,
 	} {
-		if got := patchName("b/" + name); got != want {
+		got := patchName("b/" + agentkernel.PathText(name))
+		if got != want {
 			t.Errorf("%q: %s, want %s", name, got, want)
 			continue
 		}
@@ -69,7 +71,7 @@ func TestPatchNamesAreThoseOfGit(t *testing.T) {
 		}
 		dir := t.TempDir()
 		cmd := exec.CommandContext(t.Context(), "git", "apply", "-")
-		cmd.Dir, cmd.Stdin = dir, strings.NewReader(diff.Unified("/dev/null", patchName("b/"+name), "", "x\n"))
+		cmd.Dir, cmd.Stdin = dir, strings.NewReader(diff.Unified("/dev/null", got, "", "x\n"))
 		cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%q: %v %s", name, err, out)

@@ -94,6 +94,12 @@ func (s *span) UnmarshalJSON(b []byte) error {
 // parseConfig reads the entries of one MCP configuration file. A file that is no JSON is an error; an entry
 // that is wrong is returned with its problem, so that it does not cost the user the other servers.
 func parseConfig(file string, src []byte, lookup func(string) (string, bool)) ([]*entry, error) {
+	return parseConfigAs(file, src, lookup, nil)
+}
+
+// parseConfigAs fills in what shown has for a variable, which is not its value: that is what actual has. A path whose beginning is a
+// variable is thereby as absolute as it would be.
+func parseConfigAs(file string, src []byte, shown, actual func(string) (string, bool)) ([]*entry, error) {
 	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
 	clean := jsonc.Plain(src)
 	bad := func(offset int64, format string, args ...any) error {
@@ -108,7 +114,7 @@ func parseConfig(file string, src []byte, lookup func(string) (string, bool)) ([
 		at, _ := strictjson.Offset(err)
 		return nil, bad(at, "not JSON: %s", strictjson.Reason(err, clean))
 	}
-	p := &configParser{file: file, src: src, dec: json.NewDecoder(bytes.NewReader(clean)), bad: bad, lookup: lookup}
+	p := &configParser{file: file, src: src, dec: json.NewDecoder(bytes.NewReader(clean)), bad: bad, lookup: shown, actual: actual}
 	return p.parse()
 }
 
@@ -118,6 +124,7 @@ type configParser struct {
 	dec    *json.Decoder
 	bad    func(offset int64, format string, args ...any) error
 	lookup func(string) (string, bool)
+	actual func(string) (string, bool) // see expander
 }
 
 func (p *configParser) parse() ([]*entry, error) {
@@ -211,7 +218,7 @@ func (p *configParser) entry(name string, raw json.RawMessage, at, body int64) *
 	if e.transport == "http" { // a command is started again where it has ended
 		e.program = r.Program
 	}
-	x := &expander{lookup: p.lookup, folder: filepath.Dir(p.file)}
+	x := &expander{lookup: p.lookup, actual: p.actual, folder: filepath.Dir(p.file)}
 	if err := e.resolve(&r, x); err != nil {
 		e.later = &r
 		return fail(at, err)
@@ -288,8 +295,16 @@ func (e *entry) resolve(r *rawEntry, x *expander) error {
 		}
 		return nil
 	}
-	if !filepath.IsAbs(e.cwd) {
-		e.cwd = filepath.Join(x.folder, e.cwd)
+	cwd := e.cwd
+	if x.actual != nil {
+		y := &expander{lookup: x.actual, folder: x.folder}
+		if cwd, err = y.expand(r.Cwd); err != nil {
+			return err
+		}
+		cwd = expandHome(cwd, y)
+	}
+	if !filepath.IsAbs(cwd) {
+		e.cwd = x.join(x.folder, e.cwd)
 	}
 	return nil
 }
@@ -324,9 +339,12 @@ func (e *entry) noteSecrets(x *expander) {
 }
 
 func expandHome(path string, x *expander) string {
+	if path == "~" {
+		path = "~/"
+	}
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		if home, found := x.lookup("HOME"); found {
-			return filepath.Join(home, rest)
+			return x.join(home, rest)
 		}
 	}
 	return path

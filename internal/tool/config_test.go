@@ -37,13 +37,14 @@ func TestParseConfig(t *testing.T) {
     "web": {"type": "streamable-http", "url": "https://example.com/mcp?key=${GITHUB_TOKEN}", "headers": {"X-Api-Key": "k"}},
     "off": {"command": "~/bin/x", "args": ["~/data"], "env": {"DATA": "~/data"}, "disabled": true},
     "home": {"command": "x", "cwd": "~/work"},
+    "bare": {"command": "x", "cwd": "~"},
   },
 }`
 	entries, err := parseConfig("/home/u/project/mcp.json", []byte(src), env("WHO", "me", "GITHUB_TOKEN", "ghp_0123456789", "HOME", "/home/u"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(entries) != 4 {
+	if len(entries) != 5 {
 		t.Fatalf("%d entries", len(entries))
 	}
 	for _, e := range entries {
@@ -68,8 +69,8 @@ func TestParseConfig(t *testing.T) {
 	if o := entries[2]; o.command != "/home/u/bin/x" || !o.disabled || o.cwd != "/home/u/project" || o.args[0] != "~/data" || o.env["DATA"] != "~/data" {
 		t.Errorf("%+v", o)
 	}
-	if h := entries[3]; h.cwd != "/home/u/work" {
-		t.Errorf("%+v", h)
+	if d := cmp.Diff([]string{entries[3].cwd, entries[4].cwd}, []string{"/home/u/work", "/home/u"}); d != "" {
+		t.Error(d)
 	}
 }
 

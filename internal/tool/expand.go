@@ -2,6 +2,7 @@ package tool
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"agentkernel"
@@ -16,7 +17,8 @@ var envName = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // remembers which values of the environment it brought in, because they may be secrets.
 type expander struct {
 	lookup func(string) (string, bool)
-	folder string // ${workspaceFolder}: the directory of the configuration file
+	actual func(string) (string, bool) // if not nil, lookup gives names to be shown, and this their values
+	folder string                      // ${workspaceFolder}: the directory of the configuration file
 	used   map[string]string
 }
 
@@ -62,6 +64,15 @@ func (x *expander) value(name string) (string, error) {
 	}
 	x.used[name] = v
 	return v, nil
+}
+
+// join puts a path below a folder. Of names of variables that stand for values nothing is known to filepath.Join: to it, ".." takes away a name
+// that stands for many folders.
+func (x *expander) join(folder, path string) string {
+	if x.actual == nil || folder == "" || path == "" || !strings.Contains(folder+path, "${") {
+		return filepath.Join(folder, path)
+	}
+	return folder + "/" + path
 }
 
 func (x *expander) all(list []string) ([]string, error) {

@@ -3,6 +3,7 @@ package tool
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -13,13 +14,13 @@ import (
 // Hub reads it: another reader could show something else than what is started. Values of the user's own environment are
 // shown as their names. Of headers, and of variables that look like secrets, only the names that they take are shown.
 func Preview(file string, content []byte, lookup func(string) (string, bool)) ([]string, error) {
-	entries, err := parseConfig(file, content, func(name string) (string, bool) {
+	entries, err := parseConfigAs(file, content, func(name string) (string, bool) {
 		v, ok := lookup(name)
 		if v != "" {
 			v = "${" + name + "}"
 		}
 		return v, ok
-	})
+	}, lookup)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +67,7 @@ func (e *entry) preview() string {
 		problem = strings.TrimPrefix(printable(strings.ReplaceAll(problem, "\n", " ")), fmt.Sprintf("server %q ", e.name))
 		b.WriteString("nothing, for now: " + strings.TrimPrefix(problem, fmt.Sprintf("(%s, %s): ", e.file, e.where)))
 		if r := e.later; r != nil {
-			then := &entry{transport: e.transport, command: r.Command, args: r.Args, env: r.Env, cwd: r.Cwd, url: r.URL, headers: r.Headers}
+			then := &entry{transport: e.transport, command: r.Command, args: r.Args, env: r.Env, cwd: e.laterFolder(), url: r.URL, headers: r.Headers}
 			is := "is "
 			if e.transport == "http" {
 				is = ""
@@ -78,6 +79,19 @@ func (e *entry) preview() string {
 		b.WriteString("nothing, it is disabled: ")
 	}
 	return b.String() + e.starts()
+}
+
+// laterFolder is where a server would run whose variables are not all set: as the file says it, where it begins with a variable.
+func (e *entry) laterFolder() string {
+	cwd := e.later.Cwd
+	at := variable().FindStringIndex(cwd)
+	switch {
+	case filepath.IsAbs(cwd), cwd == "~", strings.HasPrefix(cwd, "~/"), at != nil && at[0] == 0:
+		return cwd
+	case cwd == "":
+		return filepath.Dir(e.file)
+	}
+	return filepath.Dir(e.file) + "/" + cwd // uncleaned: the value of a variable in it may be of many folders
 }
 
 // starts is what is started, or connected to.

@@ -1,6 +1,7 @@
 package tool_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -246,6 +247,55 @@ func TestStrangeFiles(t *testing.T) {
 	for _, path := range []string{fifo, "/dev/zero", t.TempDir()} {
 		_, err := newHub(t, tool.Config{}).Set([]string{path})
 		wantCode(t, err, agentkernel.CodeInvalid, "not a regular file")
+	}
+}
+
+// TestPreviewFolder: the folder that is shown is the one in which the server starts, with the names of variables for their values.
+func TestPreviewFolder(t *testing.T) {
+	values := map[string]string{"HOME": "/home/u", "ABS": "/srv/abs", "REL": "rel/ative", "TILDE": "~/t", "EMPTY": ""}
+	lookup := func(name string) (string, bool) {
+		v, ok := values[name]
+		return v, ok
+	}
+	for cwd, want := range map[string]string{
+		"":                            "/p",
+		"z":                           "/p/z",
+		"/z":                          "/z",
+		"~":                           "${HOME}",
+		"~/":                          "${HOME}",
+		"~/z":                         "${HOME}/z",
+		"~/../z":                      "${HOME}/../z",
+		"~user/z":                     "/p/~user/z",
+		"${userHome}":                 "${HOME}",
+		"${userHome}/x":               "${HOME}/x",
+		"${HOME}":                     "${HOME}",
+		"${env:HOME}/../../x":         "${HOME}/../../x",
+		"${workspaceFolder}":          "/p",
+		"${workspaceFolder}/x":        "/p/x",
+		"${ABS}/x":                    "${ABS}/x",
+		"${REL}/x":                    "/p/${REL}/x",
+		"${REL}/../x":                 "/p/${REL}/../x",
+		"${TILDE}/x":                  "${TILDE}/x",
+		"${EMPTY}/x":                  "/x",
+		"${EMPTY}x":                   "/p/x",
+		"x/${ABS}":                    "/p/x/${ABS}",
+		"${NONE:-/d}/x":               "/d/x",
+		"${NONE:-d}/x":                "/p/d/x",
+		"${NONE:-$}{HOME}/x":          "/p/${HOME}/x", // the braces are a folder's name
+		"${OTHER}/x":                  "${OTHER}/x",
+		"x/../${OTHER}":               "/p/x/../${OTHER}",
+		"~/${OTHER}":                  "~/${OTHER}",
+		"${workspaceFolder}/${OTHER}": "${workspaceFolder}/${OTHER}",
+	} {
+		file := fmt.Sprintf(`{"mcpServers":{"a":{"command":"x","cwd":%q}}}`, cwd)
+		lines, err := tool.Preview("/p/mcp.json", []byte(file), lookup)
+		if err != nil || len(lines) != 1 || !strings.HasSuffix(lines[0], fmt.Sprintf(`["x"] in %q`, want)) {
+			t.Errorf("%q: %q %v, want %q", cwd, lines, err, want)
+		}
+	}
+	lines, err := tool.Preview("/p/mcp.json", []byte(`{"mcpServers":{"a":{"command":"~/../x","args":["${OTHER}"]}}}`), lookup)
+	if text := strings.Join(lines, "\n"); err != nil || !strings.HasSuffix(text, `["~/../x" "${OTHER}"] in "/p"`) {
+		t.Errorf("%s %v", text, err)
 	}
 }
 
