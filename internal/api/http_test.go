@@ -236,10 +236,12 @@ func TestWaitWithATimeout(t *testing.T) {
 	if _, err := s.kernel.Spawn(t.Context(), spec("block")); err != nil {
 		t.Fatal(err)
 	}
-	resp := s.ask(t, "GET", "/api/v1/processes/1/wait?timeout=5ms", "")
-	var p agentkernel.Process
-	if err := json.NewDecoder(resp.Body).Decode(&p); err != nil || resp.StatusCode != 200 || p.State != agentkernel.StateRunning {
-		t.Errorf("%s, %+v, %v", resp.Status, p, err)
+	for _, timeout := range []string{"5ms", "0", "0s"} { // 0 is at once, and not for ever
+		resp := s.ask(t, "GET", "/api/v1/processes/1/wait?timeout="+timeout, "")
+		var p agentkernel.Process
+		if err := json.NewDecoder(resp.Body).Decode(&p); err != nil || resp.StatusCode != 200 || p.State != agentkernel.StateRunning {
+			t.Errorf("%s: %s, %+v, %v", timeout, resp.Status, p, err)
+		}
 	}
 }
 

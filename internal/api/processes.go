@@ -127,13 +127,14 @@ func (s *Server) waitProcess(w http.ResponseWriter, r *http.Request, q query) er
 		return err
 	}
 	ctx := r.Context()
-	if timeout > 0 {
+	bounded := q.values.Get("timeout") != ""
+	if bounded { // 0 is at once
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
 	p, err := s.kernel(r).Wait(ctx, pid)
-	if err != nil && timeout > 0 && ctx.Err() != nil && r.Context().Err() == nil {
+	if err != nil && bounded && ctx.Err() != nil && r.Context().Err() == nil {
 		p, err = s.kernel(r).Process(r.Context(), pid)
 	}
 	if err != nil {

@@ -31,6 +31,11 @@ func (k *Kernel) lostBox(p *process, why *agentkernel.Error) {
 	k.beginAgain(p)
 }
 
+// leaves says whether the kernel is ending and leaves a process to the next one: what fails then is no outcome of the program's.
+func (k *Kernel) leaves(p *process) bool {
+	return k.ctx.Err() != nil || k.table.Closed() && p.contextEnded()
+}
+
 // sandboxFailed ends a process whose sandbox is dead: for the kernel's own reason if it had one. If the
 // kernel is stopping, the process is left unfinished.
 func (k *Kernel) sandboxFailed(p *process, err error) {
@@ -40,7 +45,7 @@ func (k *Kernel) sandboxFailed(p *process, err error) {
 	switch {
 	case cause != nil:
 		k.finish(p, ends.For(cause))
-	case k.ctx.Err() != nil || k.table.Closed() && p.contextEnded():
+	case k.leaves(p):
 		p.mu.Lock()
 		p.release()
 		p.mu.Unlock()

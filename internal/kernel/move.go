@@ -30,7 +30,7 @@ func (k *Kernel) handleFailure(p *process, turn agentkernel.Turn) bool {
 	if to != nil && k.move(p, to, failure) {
 		return k.startMoved(p)
 	}
-	if err := p.stopped(); err != nil { // killed while a place was looked for
+	if err := p.stopped(); err != nil || to != nil && k.leaves(p) { // killed while a place was looked for, or the next kernel moves it
 		k.sandboxFailed(p, err)
 		return false
 	}
@@ -137,7 +137,7 @@ func (k *Kernel) startMoved(p *process) bool {
 	if err == nil {
 		return true
 	}
-	if p.stopped() != nil || k.ctx.Err() != nil || k.table.Closed() && p.contextEnded() {
+	if p.stopped() != nil || k.leaves(p) {
 		k.sandboxFailed(p, err)
 		return false
 	}

@@ -1,6 +1,7 @@
 package kernel_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -513,6 +514,49 @@ func TestEndWhileMoving(t *testing.T) {
 			t.Fatal(err)
 		}
 		if end, err := r.Wait(t.Context(), p.PID); err != nil || end.State != agentkernel.StateExited || !slices.Equal(l.tools.lines, []string{`{"n":"1"}`, `{"n":"1"}`, `{"n":"2"}`}) {
+			t.Errorf("%+v %v %q", end, err, l.tools.lines)
+		}
+	})
+}
+
+// ending is a store in which the reading of a journal meets the end of the kernel.
+type ending struct {
+	*ramStore
+	end func()
+}
+
+func (e *ending) Entries(ctx context.Context, pid agentkernel.PID, from int64, limit int) ([]agentkernel.Entry, error) {
+	if end := e.end; end != nil {
+		e.end = nil
+		end()
+		<-ctx.Done()
+		return nil, agentkernel.AsError(ctx.Err(), agentkernel.CodeCanceled, "store")
+	}
+	return e.ramStore.Entries(ctx, pid, from, limit)
+}
+
+// A kernel that ends while a program is about to move leaves that to the next one: it ended with the error that it would have moved for.
+func TestTheKernelEndsBeforeAMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &ladder{rig: &rig{store: newRAMStore(), backend: newGoBackend(), tools: &fakeTools{}}, real: newGoBackend()}
+		l.real.name, l.real.fingerprint, l.real.noImages = "real", "real-1", true
+		store := &ending{ramStore: l.store}
+		r := l.start(t, l.store, func(c *kernel.Config) { c.Store = store })
+		l.program(after(steps("w1").run, perhaps), steps("w1 w2").run)
+		closed := make(chan error, 1)
+		store.end = func() { go func() { closed <- r.Close() }() }
+		p, err := r.Spawn(t.Context(), auto("p"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+		next := l.start(t, l.store.crash())
+		if _, err := next.Recover(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		if end, err := next.Wait(t.Context(), p.PID); err != nil || end.State != agentkernel.StateExited || end.Backend != "real" || len(l.tools.lines) != 2 {
 			t.Errorf("%+v %v %q", end, err, l.tools.lines)
 		}
 	})

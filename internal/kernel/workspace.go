@@ -42,7 +42,7 @@ func (k *Kernel) settleFiles(p *process, e ends.Ending) ends.Ending {
 	p.mu.Lock()
 	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryPublish, Data: data})
 	p.mu.Unlock()
-	if err := k.flush(k.ctx, p); err != nil {
+	if err := k.flush(context.WithoutCancel(k.ctx), p); err != nil {
 		k.notStored(p, err)
 		return e // it cannot end any more; the next kernel finds the intent, or runs the program again
 	}

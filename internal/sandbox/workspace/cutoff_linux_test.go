@@ -83,6 +83,33 @@ func withoutTemporary(t *testing.T, folder string) files {
 
 var worked = files{"keep": "k", "edit": "newer", "new": "n", "made/deep/f": "f", "empty/": "", "plain2": "@keep", "swap": "a file now", "plain/in": "i", "hide/2": "two", "ln": "@keep"}
 
+// A process that is pruned after its apply was cut off leaves the folder as it was, or finished: half of it stayed there for good.
+func TestRemovedAfterACutOffApply(t *testing.T) {
+	undone, finished := 0, 0
+	for step := 0; ; step += 3 {
+		r := newRig(t, start)
+		r.work()
+		if r.cutOffAt(step) {
+			break
+		}
+		h, err := r.s.open(pid)
+		must(t, err)
+		decided := h.rec.Decided != nil
+		must(t, h.Close())
+		must(t, r.s.Remove(pid))
+		if decided {
+			finished++
+			r.expect(worked)
+		} else {
+			undone++
+			r.expect(start)
+		}
+	}
+	if undone == 0 || finished == 0 {
+		t.Errorf("%d were undone, %d finished", undone, finished)
+	}
+}
+
 // An apply that is killed before any of its steps has either changed nothing that is seen, and is undone; or all new
 // files are on the disk, and it is finished. Nothing of it stays behind in either case.
 func TestApplyKilledAtEachStep(t *testing.T) {

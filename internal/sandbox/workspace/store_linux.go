@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -437,8 +438,21 @@ func (h *home) saveWithout(gone []string) error {
 	return storage(errors.Join(errs...))
 }
 
-// Remove forgets a process altogether. It does nothing if there is nothing.
+// removePatience is how long Remove waits for whoever has the folders.
+const removePatience = 5 * time.Second
+
+// Remove forgets a process altogether. It does nothing if there is nothing. What an Apply that was cut off has left in the folders, and
+// nobody could finish or undo afterwards, goes the way of Discard; where somebody else has the folders now, all stays for the next time.
 func (s *Store) Remove(pid agentkernel.PID) error {
+	ctx, cancel := context.WithTimeout(context.Background(), removePatience)
+	defer cancel()
+	switch err := s.Discard(ctx, pid); agentkernel.CodeOf(err) {
+	case "", agentkernel.CodeConflict, agentkernel.CodeNotFound: // there was nothing to do, or it is done
+	case agentkernel.CodeCanceled, agentkernel.CodeTimeout:
+		return nil
+	default:
+		s.cfg.Logger.Warn("what an apply that was cut off has put into a folder stays there", "pid", pid, "err", err)
+	}
 	if err := s.take(pid); err != nil {
 		return err
 	}

@@ -259,7 +259,7 @@ class Kernel(Generic[R]):
         if timeout is not None and timeout <= 0:
             p = yield from self.process(pid)
             return self._ended_in_time(p, timeout)
-        query = {"timeout": f"{timeout:.3f}s"} if timeout is not None else None
+        query = {"timeout": f"{max(timeout, 0.001):.3f}s"} if timeout is not None else None
         try:
             connection = yield from self.connect(self.start)
             data = yield from self._exchange(connection, "wait", compose("GET", f"/processes/{pid}/wait", query, None))
