@@ -30,7 +30,7 @@ func (k *Kernel) handleFailure(p *process, turn agentkernel.Turn) bool {
 	if to != nil && k.move(p, to, failure) {
 		return k.startMoved(p)
 	}
-	if err := p.stopped(); err != nil || to != nil && k.leaves(p) { // killed while a place was looked for, or the next kernel moves it
+	if err := p.stopped(); err != nil || (to != nil || p.spec.Program.Session) && k.leaves(p) { // killed while a place was looked for, or the next kernel moves it, or aborts its cell
 		k.sandboxFailed(p, err)
 		return false
 	}

@@ -190,7 +190,7 @@ func (k *Kernel) moveBack(p *process, e ends.Ending) bool {
 		return false
 	}
 	p.mu.Unlock()
-	entries, err := k.lockWithJournal(k.ctx, p)
+	entries, err := k.lockWithJournal(context.WithoutCancel(k.ctx), p) // the end of the kernel is no reason to end it
 	if err != nil {
 		k.cfg.Logger.Warn("a session cannot go back: its journal cannot be read", "pid", p.pid, "err", err)
 		return k.moveBack(p, e) // now it ends
