@@ -306,7 +306,7 @@ func (a *answer) usage(raw json.RawMessage) {
 	}
 }
 
-// said is the usage in disjoint classes; nil: the server has said nothing.
+// said is the usage in disjoint classes; nil: the server has said nothing, or nothing that can be.
 func (a *answer) said() *llm.Usage {
 	if len(a.used) == 0 {
 		return nil
@@ -325,12 +325,15 @@ func (a *answer) said() *llm.Usage {
 			Thinking int64 `json:"thinking_tokens"`
 		} `json:"output_tokens_details"`
 	}
-	if json.Unmarshal(raw, &u) != nil {
+	if json.Unmarshal(raw, &u) != nil || min(u.Input, u.CacheRead, u.CacheWrite, u.Output) < 0 {
 		return nil
 	}
 	write, out := max(u.CacheWrite, u.Creation.Minutes+u.Creation.Hour, 0), max(u.Output, 0)
 	hour := min(max(u.Creation.Hour, 0), write)
 	thought := min(max(u.Details.Thinking, 0), out)
+	if u.Input+u.CacheRead+write+out == 0 { // a server that counts nothing would answer for nothing, however much it charges
+		return nil
+	}
 	return &llm.Usage{
 		Input: max(u.Input, 0), CacheRead: max(u.CacheRead, 0), CacheWrite: write - hour, CacheWrite1h: hour, Output: out - thought, Reasoning: thought, Raw: raw,
 	}
@@ -359,6 +362,9 @@ func (a *answer) answer() *llm.Answer {
 		out.Usage = a.x.Guess(out)
 	case a.final:
 		out.Usage = *used
+		if guess := a.x.Guess(out); used.Output+used.Reasoning == 0 && guess.Output > 0 {
+			out.Usage.Output, out.Usage.Estimated = guess.Output, true
+		}
 	default: // the output of the beginning is not that of the end
 		out.Usage = a.x.Partial(used)
 	}

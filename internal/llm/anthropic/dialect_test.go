@@ -192,7 +192,9 @@ func TestUsageOfAStream(t *testing.T) {
 		`"usage":{"output_tokens":77,"output_tokens_details":{"thinking_tokens":7}}`:    {Input: 10, CacheRead: 5, CacheWrite: 10, CacheWrite1h: 20, Output: 70, Reasoning: 7},
 		`"usage":{"input_tokens":40,"cache_read_input_tokens":null,"output_tokens":77}`: {Input: 40, CacheRead: 5, CacheWrite: 10, CacheWrite1h: 20, Output: 77},
 		`"usage":null`: {Input: 10, CacheRead: 5, CacheWrite: 10, CacheWrite1h: 20, Output: 125, Estimated: true},
-		`"x":1`:        {Input: 10, CacheRead: 5, CacheWrite: 10, CacheWrite1h: 20, Output: 125, Estimated: true},
+		`"usage":{"input_tokens":0,"cache_read_input_tokens":0,"cache_creation_input_tokens":0,"cache_creation":null,"output_tokens":0}`: {CacheWrite: 10, CacheWrite1h: 20, Output: 125, Estimated: true},
+		`"usage":{"input_tokens":-1000000,"output_tokens":77}`:                                                                           {Input: 5, Output: 125, Estimated: true},
+		`"x":1`: {Input: 10, CacheRead: 5, CacheWrite: 10, CacheWrite1h: 20, Output: 125, Estimated: true},
 	} {
 		data := append(append([]string{begin}, text...), `{"type":"message_delta","delta":{"stop_reason":"end_turn"},`+end+`}`, `{"type":"message_stop"}`)
 		c, n := &llmtest.Canned{Kind: "text/event-stream", Body: llmtest.Events(data...)}, 0
@@ -204,6 +206,18 @@ func TestUsageOfAStream(t *testing.T) {
 		got, _ := json.Marshal(a.Usage)
 		if w, _ := json.Marshal(want); string(got) != string(w) {
 			t.Errorf("%s: %s, want %s", end, got, w)
+		}
+	}
+}
+
+// TestAnAnswerWhoseServerCountsNothing: its tokens are estimated, or no cap would bind.
+func TestAnAnswerWhoseServerCountsNothing(t *testing.T) {
+	for _, usage := range []string{`{"input_tokens":0,"output_tokens":0}`, `{"input_tokens":-1000000,"output_tokens":-1000000}`, `{}`, `null`} {
+		c := &llmtest.Canned{Kind: "application/json", Body: `{"id":"x","type":"message","role":"assistant","model":"m","stop_reason":"end_turn",` +
+			`"content":[{"type":"text","text":"` + strings.Repeat("word ", 100) + `"}],"usage":` + usage + `}`}
+		a, err := provider(t, c).Complete(t.Context(), llmtest.User("hi"), llm.Watch{})
+		if err != nil || !a.Usage.Estimated || a.Usage.Output != 125 || a.Usage.Input == 0 {
+			t.Errorf("%s: %+v %v", usage, a, err)
 		}
 	}
 }

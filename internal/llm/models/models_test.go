@@ -269,9 +269,9 @@ func TestKeyring(t *testing.T) {
 			t.Errorf("%s: %q %v, want %q", c.source, got, err, c.want)
 		}
 	}
-	for _, source := range []string{"keyring:", "keyring:service", "keyring:/me", "keyring:service/", "keyring:-s/me", "keyring:service/-a"} {
-		if _, err := models.ParseKey(source); err == nil {
-			t.Errorf("%s is taken", source)
+	for _, source := range []string{"keyring:", "keyring:service", "keyring:/me", "keyring:service/", "keyring:-s/me", "keyring:service/-a", "env:sk-secret", "env:", "env:9X"} {
+		if _, err := models.ParseKey(source); err == nil || strings.Contains(err.Error(), "sk-") {
+			t.Errorf("%s: %v", source, err)
 		}
 	}
 }

@@ -246,7 +246,7 @@ func (p *plan) Leave() agentkernel.Amounts {
 // complete checks an answer, and keeps it for the same question if it may.
 func (p *plan) complete(out *llm.Result) (err error) {
 	out.LeftOut = p.leftOut
-	if p.schema != nil && len(out.Calls()) == 0 {
+	if p.schema != nil && (len(out.Calls()) == 0 || len(p.q.Request.Tools) == 0) { // a call of what nobody has offered is no answer
 		if out.Data, err = p.checked(out.Answer); err != nil {
 			return err
 		}
