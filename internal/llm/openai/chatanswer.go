@@ -118,6 +118,9 @@ func (a *chatAnswer) add(raw []byte, c *chunk) error {
 		if choice.Index != 0 {
 			continue
 		}
+		for at := range choice.Message.Calls { // each is whole, whatever id it has
+			choice.Message.Calls[at].Index = &at
+		}
 		for _, m := range []*message{&choice.Message, &choice.Delta} {
 			if err := a.message(m); err != nil {
 				return a.x.Fail(err, a.usage)
@@ -252,13 +255,15 @@ func (a *chatAnswer) answer() (*llm.Answer, error) {
 	if a.text.Len() > 0 {
 		out.Message.Parts = append(out.Message.Parts, llm.Part{Text: a.text.String()})
 	}
+	ids := map[string]bool{}
 	for i, c := range a.calls {
 		if c.name == "" {
 			return nil, a.x.Fail(transport.Malformed("a tool call has no name"), a.usage)
 		}
-		if c.id == "" { // results have to say whose they are
+		if c.id == "" || ids[c.id] { // results have to say whose they are
 			c.id = "call_" + strconv.Itoa(i)
 		}
+		ids[c.id] = true
 		p := llm.Part{Call: &llm.ToolCall{ID: c.id, Name: c.name, Args: args(c.args.String())}}
 		if c.extra != nil {
 			p.Fields = &llm.Opaque{Dialect: ChatName, Raw: encode.Object{{Name: "extra_content", Value: c.extra}}.Bytes()}

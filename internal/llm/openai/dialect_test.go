@@ -331,3 +331,17 @@ func TestOfficial(t *testing.T) {
 		}
 	}
 }
+
+// TestCallsOfAWholeAnswer: two calls that have one id are two.
+func TestCallsOfAWholeAnswer(t *testing.T) {
+	c := &llmtest.Canned{Kind: "application/json", Body: `{"id":"x","model":"m","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","tool_calls":[` +
+		`{"id":"same","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}},{"id":"same","type":"function","function":{"name":"g","arguments":"{\"b\":2}"}}]}}]}`}
+	a, err := chat(t, c, openai.OpenAI).Complete(t.Context(), llmtest.User("hi"), llm.Watch{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := a.Calls()
+	if len(calls) != 2 || calls[0].ID != "same" || calls[0].Name != "f" || string(calls[0].Args) != `{"a":1}` || calls[1].ID != "call_1" || calls[1].Name != "g" || string(calls[1].Args) != `{"b":2}` {
+		t.Errorf("%+v", calls)
+	}
+}
