@@ -271,15 +271,14 @@ func signalFlag(node *kong.Node, flag string, args []string) string {
 	if !known {
 		return ""
 	}
-	verb := map[agentkernel.Signal]string{agentkernel.SignalInterrupt: "signal", agentkernel.SignalUser: "signal"}[s]
 	pid := "PID"
 	if at+1 < len(args) {
 		pid = args[at+1]
 	}
-	if verb != "" {
-		return fmt.Sprintf("agentkernel %s %s %s", verb, pid, s)
+	if s == agentkernel.SignalInterrupt || s == agentkernel.SignalUser { // these have no command of their own
+		return "agentkernel signal " + shellword.Join([]string{pid, string(s)})
 	}
-	return fmt.Sprintf("agentkernel %s %s", s, pid)
+	return "agentkernel " + shellword.Join([]string{string(s), pid})
 }
 
 // flagElsewhere has flags of the tools that people come from (Claude Code, Docker), and what does the same here.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"agentkernel"
@@ -131,11 +132,7 @@ func (h *Hub) parse(path string, f *configFile) ([]*entry, error) {
 		return nil, err
 	}
 	h.noteSecrets(entries)
-	unresolved := false
-	for _, e := range entries {
-		unresolved = unresolved || e.problem != nil
-	}
-	if !unresolved { // a problem may go away without the file changing: look again next time
+	if !slices.ContainsFunc(entries, func(e *entry) bool { return e.problem != nil }) { // a problem may go away without the file changing: look again next time
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if f.entries == nil {
