@@ -97,7 +97,7 @@ func (s *httpServer) entry() tooltest.Server {
 }
 
 func httpConfig() tool.Config {
-	return tool.Config{MaxMessage: 1 << 20, StartTimeout: 5 * time.Second, LookupEnv: func(k string) (string, bool) {
+	return tool.Config{MaxMessage: 1 << 20, LookupEnv: func(k string) (string, bool) {
 		return map[string]string{"MCP_TOKEN": "token-that-nobody-may-see"}[k], k == "MCP_TOKEN"
 	}}
 }

@@ -226,7 +226,7 @@ func TestAServerThatHangsLaterIsReplaced(t *testing.T) {
 	select {
 	case err := <-patient:
 		wantCode(t, err, agentkernel.CodeUnavailable, "did not answer a ping within 2s")
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the server was not replaced")
 	}
 }

@@ -114,7 +114,7 @@ func (m *maker) must(err error) {
 }
 
 func (m *maker) until(pid agentkernel.PID, what string, cond func(p agentkernel.Process) bool) {
-	for deadline := time.Now().Add(20 * time.Second); ; {
+	for deadline := time.Now().Add(2 * time.Minute); ; {
 		p, err := m.Process(background, pid)
 		m.must(err)
 		if cond(p) {

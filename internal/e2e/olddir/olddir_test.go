@@ -331,7 +331,7 @@ func recoverEach(t *testing.T, k *embedded.Kernel) {
 // waited is a process that has ended, or is paused.
 func waited(t *testing.T, k *embedded.Kernel, pid agentkernel.PID) agentkernel.Process {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	p, err := k.Wait(ctx, pid)
 	if err == nil && p.Asks() != "" { // whoever was asked has gone with the old kernel

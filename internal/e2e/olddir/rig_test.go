@@ -130,7 +130,7 @@ func open(t testing.TB, home string, hangs bool) (*embedded.Kernel, *far) {
 // eventually waits until cond holds.
 func eventually(t testing.TB, k agentkernel.Kernel, pid agentkernel.PID, what string, cond func(agentkernel.Process) bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(2 * time.Minute); ; {
 		p, err := k.Process(t.Context(), pid)
 		if err == nil && cond(p) {
 			return

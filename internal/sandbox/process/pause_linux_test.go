@@ -62,7 +62,7 @@ func TestPauseOfATree(t *testing.T) {
 						t.Fatal(err)
 					}
 					go next()
-					deadline := time.Now().Add(20 * time.Second)
+					deadline := time.Now().Add(time.Minute)
 					for usedBy(box.c.process.PID()) == before {
 						if time.Now().After(deadline) {
 							t.Fatal("it does not go on")
