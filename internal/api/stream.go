@@ -115,7 +115,7 @@ func (st *eventStream) event(ctx context.Context, ev *agentkernel.Event) error {
 		case st.pending.Len() < streamBuffer:
 			defer st.mu.Unlock()
 			seq := ev.Seq
-			if seq == 0 { // a question of a process below: nobody begins there again
+			if seq == 0 { // a question of a process below, or shown once more: nobody begins there again
 				seq = -1
 			} else {
 				st.pid = ev.PID

@@ -43,6 +43,9 @@ func (w *Watcher) Read(ctx context.Context, from Source, seen int64, untilPause 
 			if known(&ev, seen, read) {
 				continue
 			}
+			if ev.Kind == agentkernel.EventAsk && ev.Seq < seen {
+				ev.Seq = 0 // shown once more: who begins again there is told twice of what lies between
+			}
 			seen = max(seen, ev.Seq)
 			if err := fn(ev); err != nil {
 				return err

@@ -62,7 +62,9 @@ func TestRead(t *testing.T) {
 	}{
 		"from the beginning":            {events: []agentkernel.Event{output(1), output(2), end(3)}, want: "output 1, output 2, end 3"},
 		"what he has had":               {seen: 2, events: []agentkernel.Event{output(1), output(2), output(3), end(4)}, want: "output 3, end 4"},
-		"a question of before":          {seen: 2, events: []agentkernel.Event{ask, end(4)}, want: "ask 1, end 4"},
+		"a question of before":          {seen: 2, events: []agentkernel.Event{ask, end(4)}, want: "ask 0, end 4"},
+		"a question":                    {events: []agentkernel.Event{ask, output(2), end(3)}, want: "ask 1, output 2, end 3"},
+		"a question, shown once more":   {events: []agentkernel.Event{state(2, false), ask, end(4)}, want: "state 2, ask 0, end 4"},
 		"nothing behind the end":        {events: []agentkernel.Event{end(1), output(2)}, want: "end 1"},
 		"until a pause":                 {untilPause: true, events: []agentkernel.Event{state(1, false), state(2, true), end(3)}, want: "state 1, state 2"},
 		"over a pause":                  {events: []agentkernel.Event{state(2, true), end(3)}, want: "state 2, end 3"},
