@@ -31,5 +31,5 @@ func (p *process) lastWords() []agentkernel.Entry {
 	if p.run.origin.Live() {
 		return nil
 	}
-	return []agentkernel.Entry{{Kind: agentkernel.EntryPast, Note: p.run.origin.NoneLive(p.run.calls)}}
+	return []agentkernel.Entry{{Kind: agentkernel.EntryPast, Note: p.run.origin.NoneLive(p.run.calls, p.spec.Past.Again)}}
 }

@@ -244,6 +244,42 @@ func TestAWriteInDoubtThatIsAskedForHasItsKey(t *testing.T) {
 	})
 }
 
+// TestAWriteInDoubtIsNotCalledMade: neither what is said of it beyond the first difference, nor that nobody asked for it, is untrue.
+func TestAWriteInDoubtIsNotCalledMade(t *testing.T) {
+	for second, want := range map[steps]string{
+		"r9 w2 w3": "call 3 (fake.append) may have been made by process 1 as call 3: its outcome is unknown here, too (--again 'fake.append' makes it again with the key of that one)",
+		"r1 w2 w3": "none was live",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, newRAMStore())
+			server := remembering(r, cut("w3"))
+			r.backend.add("first", steps("r1 w2 w3").run)
+			r.backend.add("second", second.run)
+			first := r.killed(t, spec("first"))
+			server.answers()
+			if _, said := r.rerun(t, rerunning("second", first)); !strings.Contains(said, want) || strings.Contains(said, "call 3 (fake.append) was made") {
+				t.Errorf("%s: said %q", second, said)
+			}
+			if w3 := server.of("w3"); len(w3) != 0 {
+				t.Errorf("%s: made once more, with the keys %v", second, w3)
+			}
+		})
+	}
+}
+
+// TestAgainBeforeTheFirstDifferenceIsTold: what somebody asked to be made again, and was answered, is no silence.
+func TestAgainBeforeTheFirstDifferenceIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, newRAMStore())
+		r.backend.add("first", steps("r1 w2").run)
+		first, _ := r.run(t, spec("first"))
+		_, said := r.rerun(t, rerunning("first", first.PID, func(p *agentkernel.Past) { p.Again = []string{"fake.append"} }))
+		if want := "none was live (--again is for calls beyond the first difference; with --from CALL, too, it begins at that call)"; !strings.HasSuffix(said, want) {
+			t.Errorf("said %q", said)
+		}
+	})
+}
+
 // TestARerunSaysWhatWasDecided: a call that was made again by decision was live.
 func TestARerunSaysWhatWasDecided(t *testing.T) {
 	for _, c := range []struct {

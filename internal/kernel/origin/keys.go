@@ -58,8 +58,11 @@ func (c *Call) Taken(call int64, op string, a *sys.Admission, made bool) string 
 	if a != nil {
 		name, pattern = a.Name, a.Pattern
 	}
-	if made {
+	switch {
+	case made:
 		return fmt.Sprintf("call %d (%s) may have been made by process %d as call %d: it is made with the key of that one", call, name, c.PID, c.Key.Call)
+	case c.unsure():
+		return fmt.Sprintf(advice.MaybeMadeBefore, call, name, c.PID, c.Key.Call, shellword.Quoted(pattern))
 	}
 	return fmt.Sprintf(advice.MadeBefore, call, name, c.PID, c.Key.Call, shellword.Quoted(pattern))
 }
@@ -97,13 +100,17 @@ func (h *Origin) Answered(calls int64) string {
 	return text
 }
 
-// NoneLive is what is said at the end of a process of so many calls that never went beyond its origin.
-func (h *Origin) NoneLive(calls int64) string {
+// NoneLive is what is said at the end of a process of so many calls that never went beyond its origin. again are the patterns of what was
+// to be made again there.
+func (h *Origin) NoneLive(calls int64, again []string) string {
 	none := "none was live"
 	for _, again := range h.decided {
 		if again {
 			none = "no other was live"
 		}
+	}
+	if len(again) > 0 {
+		none += advice.AgainIsBeyond
 	}
 	return h.Answered(calls) + "; " + none
 }
