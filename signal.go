@@ -67,6 +67,9 @@ const (
 // OpDeadline is the Op of the CodeKilled of a process that was asked to stop because of its deadline.
 const OpDeadline = "deadline"
 
+// OpImport is the Op of the CodeKilled of a process whose recording was made before it ended.
+const OpImport = "import"
+
 // PostSignal is the kind of a Post that is a user signal.
 const PostSignal = "signal"
 

@@ -80,7 +80,7 @@ func imported(r *Recording, pid agentkernel.PID, o agentkernel.ImportOptions) (a
 	if !p.State.Terminal() {
 		last := entries[len(entries)-1]
 		p.State, p.ExitCode, p.Ended = agentkernel.StateKilled, agentkernel.ExitKilled, last.At
-		p.Error = agentkernel.Errorf(agentkernel.CodeKilled, "import", "it had not ended when it was exported; it was imported up to there")
+		p.Error = agentkernel.Errorf(agentkernel.CodeKilled, agentkernel.OpImport, "it had not ended when it was exported; it was imported up to there")
 		data, err := json.Marshal(map[string]any{"state": p.State, "exit_code": p.ExitCode})
 		if err != nil {
 			data = nil

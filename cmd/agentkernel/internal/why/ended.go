@@ -181,7 +181,7 @@ func (c *inquiry) killed() {
 	switch op := c.p.Error.Op; op {
 	case "stop":
 		c.say(Killed, "%s (agentkernel stop)%s", c.p.Error.Message(), c.under())
-	case agentkernel.OpDeadline:
+	case agentkernel.OpDeadline, agentkernel.OpImport:
 		c.say(Killed, "%s%s", c.p.Error.Message(), c.under())
 	default:
 		c.say(Killed, "ended from outside (agentkernel kill)%s", c.under())
