@@ -74,7 +74,7 @@ var rules = []struct {
 	// A stranger to both: what it says of limits is no echo of what ours believe.
 	{"internal/devllm", []string{"internal/clip", "internal/lazy", "internal/nearest", "internal/strictjson"}},
 	{"internal/recording", []string{"", "internal/bytesize", "internal/journal", "internal/kernel/history", "internal/lazy", "internal/strictjson"}},
-	{"internal/backup", []string{"", "internal/strictjson"}},
+	{"internal/backup", []string{"", "internal/kernel/history", "internal/kernel/specs", "internal/strictjson"}},
 	// A family sees the door and what it is about, and neither the kernel nor another family.
 	{"internal/sys", []string{"", "internal/journal", "internal/strictjson"}},
 	{"internal/sys/families", []string{"", "internal/llm", "internal/sys", "internal/sys/..."}},

@@ -52,7 +52,7 @@ func AcceptLoss(ctx context.Context, home, version string) (loss *AcceptedLoss, 
 		return nil, err
 	}
 	loss = &AcceptedLoss{What: found.What, Copies: found.Copies}
-	loss.Paused, err = backup.PauseRestored(ctx, store, now, "the log of the database was damaged, and the end of this journal may be lost: "+
+	loss.Paused, err = backup.PauseEach(ctx, store, now, "the log of the database was damaged, and the end of this journal may be lost: "+
 		"what the process did after it is not known; when it goes on, it does that again")
 	last, pidErr := store.NewPID(ctx)
 	if err = errors.Join(err, pidErr); err == nil {
