@@ -203,6 +203,16 @@ type signalled struct {
 	ExitCode *int              `json:"exit_code,omitempty"`
 	// Paused is why it is paused all the same, although it was resumed.
 	Paused string `json:"paused,omitempty"`
+
+	needless bool // it was not paused when it was resumed
+}
+
+// resumed notes what is to be said of a resume beside that the process goes on. was is the process before.
+func (s *signalled) resumed(ctx context.Context, k agentkernel.Kernel, was agentkernel.Process) {
+	if was.State == agentkernel.StateUnfinished || was.Shortage() != nil { // no kernel ran it, or too little is left of a budget
+		s.Paused = staysPaused(ctx, k, s.PID)
+	}
+	s.needless = !was.Paused && was.Halted == "" && was.State != agentkernel.StateUnfinished && !was.State.Terminal()
 }
 
 // sending is a signal that a command sends.
@@ -223,7 +233,7 @@ func (a *app) signalAll(words []string, send sending) error {
 	if err != nil {
 		return err
 	}
-	refused, doubtful, err := a.notSignalled(pids, s)
+	refused, before, err := a.notSignalled(pids, s)
 	if err != nil {
 		return err
 	}
@@ -256,12 +266,12 @@ func (a *app) signalAll(words []string, send sending) error {
 		if err != nil && len(pids) == 1 {
 			return err
 		}
-		stays := ""
-		if err == nil && doubtful[pid] && s == agentkernel.SignalResume {
-			stays = staysPaused(a.ctx, k, pid)
-		}
+		line := signalled{PID: pid, Signal: s}
 		resumed := s == agentkernel.SignalResume && err == nil
-		if err := a.reportSignal(signalled{PID: pid, Signal: s, Paused: stays}, end, err, &code); err != nil {
+		if resumed {
+			line.resumed(a.ctx, k, before[pid])
+		}
+		if err := a.reportSignal(line, end, err, &code); err != nil {
 			return err
 		}
 		if resumed {
@@ -315,6 +325,8 @@ func (a *app) reportSignal(line signalled, end *agentkernel.Process, failed erro
 		a.reportError(line.Error)
 	case line.Paused != "":
 		a.con.Note("process %d is paused · %s", pid, console.Line(line.Paused))
+	case line.needless:
+		a.con.Note("process %d was not paused · follow: agentkernel logs -f %d", pid, pid)
 	case end != nil:
 		a.con.Note("%s", endNote(end))
 	default:
@@ -411,18 +423,17 @@ func signalNote(pid agentkernel.PID, s agentkernel.Signal) string {
 }
 
 // notSignalled says which processes cannot have a signal, before a kernel is started for them: those that are not there or have
-// ended, and those that would go on with a question that nobody is asked. doubtful are those that may pause again at
-// once: no kernel runs them, or too little is left of a budget.
-func (a *app) notSignalled(pids []agentkernel.PID, s agentkernel.Signal) (refused map[agentkernel.PID]error, doubtful map[agentkernel.PID]bool, err error) {
+// ended, and those that would go on with a question that nobody is asked. before is how each was.
+func (a *app) notSignalled(pids []agentkernel.PID, s agentkernel.Signal) (refused map[agentkernel.PID]error, before map[agentkernel.PID]agentkernel.Process, err error) {
 	k, _, err := a.readable() // who needs the kernel says that it does not answer
 	if err != nil {
 		return nil, nil, err
 	}
 	defer k.Close()
-	refused, doubtful = map[agentkernel.PID]error{}, map[agentkernel.PID]bool{}
+	refused, before = map[agentkernel.PID]error{}, map[agentkernel.PID]agentkernel.Process{}
 	for _, pid := range pids {
 		p, err := k.Process(a.ctx, pid)
-		doubtful[pid] = err == nil && (p.State == agentkernel.StateUnfinished || p.Shortage() != nil)
+		before[pid] = p
 		switch {
 		case err != nil:
 			refused[pid] = err
@@ -432,7 +443,7 @@ func (a *app) notSignalled(pids []agentkernel.PID, s agentkernel.Signal) (refuse
 			refused[pid] = unanswerable("resume", pid, p.Asks())
 		}
 	}
-	return refused, doubtful, nil
+	return refused, before, nil
 }
 
 // livesBelow says whether a signal that reaches the children of a process finds some that have not ended.
