@@ -247,7 +247,7 @@ func DefaultLimits() Limits {
 
 // WithDefaults fills the zero fields of l from d.
 func (l Limits) WithDefaults(d Limits) Limits {
-	if l == (Limits{}) { // most name none
+	if l == (Limits{}) || l == d { // most name none, or have these already
 		return d
 	}
 	return l.joined(d, func(mine, _ float64) bool { return mine == 0 })
@@ -301,6 +301,10 @@ func (l Limits) Problem() (name, why string) {
 	if l == (Limits{}) {
 		return "", ""
 	}
+	return l.problem()
+}
+
+func (l Limits) problem() (name, why string) {
 	all := AllLimits()
 	for i := range all {
 		d := &all[i]
