@@ -53,11 +53,11 @@
 //	8 outside   start.go spawn.go hosted.go processes.go feed.go backup.go
 //	7 driving   run.go inline.go
 //	6 calls     dispatch.go inbox.go replay.go rerun.go rerunchild.go resolve.go sys_next.go sys_proc.go verification.go
-//	5 restarts  recover.go rerunload.go move.go beginagain.go lost.go session.go sessionmove.go
+//	5 restarts  recover.go rerunload.go move.go beginagain.go lostbox.go session.go sessionmove.go
 //	4 signals   signal.go interrupt.go pause.go halt.go ask.go budgets.go
 //	3 ends      acquire.go park.go finish.go fenced.go workspace.go
-//	2 journal   append.go durable.go host.go events.go observe.go tree.go wake.go lifetime.go unreplayable.go bind.go
-//	1 data      kernel.go table.go process.go runstate.go inflight.go ops.go standing.go ending.go runcontext.go workingset.go
+//	2 journal   append.go durable.go host.go events.go observe.go tree.go wake.go clocks.go unreplayable.go bind.go
+//	1 data      kernel.go table.go process.go runstate.go inflight.go ops.go queries.go ending.go runcontext.go workingset.go
 //
 // # Concurrency
 //
