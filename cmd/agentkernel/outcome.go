@@ -156,6 +156,18 @@ func lostKernel(err error, pid agentkernel.PID) error {
 	return e
 }
 
+// findsOrStarts is what a command does that is run again under the idempotency key of its process.
+const findsOrStarts = "under its key it finds the program, or starts it if it never began"
+
+// underKey is an error of starting what has an idempotency key, or a prefix of some: where the kernel went away before it said what has begun,
+// to start it again is safe, which who wrote the hint could not know. again is what that does.
+func underKey(err error, key, again string) error {
+	if key == "" || !agentkernel.KernelGone(err) || asError(err).PID != 0 {
+		return err
+	}
+	return asError(err).WithHint("run the same command again: %s; `agentkernel recover` continues what is unfinished", again)
+}
+
 // pausedLine says how a process that somebody has watched goes on, so that they see the rest of its output, too.
 func pausedLine(p agentkernel.Process) string {
 	return pausedFor(p, fmt.Sprintf("agentkernel resume -f %d", p.PID), fmt.Sprintf("agentkernel logs -f %d shows the rest", p.PID))
@@ -290,7 +302,7 @@ func (a *app) runShown(spec agentkernel.Spec, w *watch, ended func(agentkernel.K
 		}
 	}
 	if err != nil {
-		err = a.fileMeant(err, &spec)
+		err = underKey(a.fileMeant(err, &spec), spec.IdempotencyKey, findsOrStarts)
 	} else if p.Error != nil {
 		p.Error = asError(a.fileMeant(p.Error, &spec))
 	}
