@@ -111,7 +111,7 @@ func (w *watch) report(p agentkernel.Process, err error) error {
 
 // mentionEngine says that a program ran in CPython only because the engine that is meant for it does not work.
 func (w *watch) mentionEngine(p agentkernel.Process) {
-	if !w.auto || p.Backend != "process" || p.Moved != nil || w.a.cli.quiet() {
+	if !w.auto || p.Backend != "process" || w.a.cli.quiet() {
 		return
 	}
 	info, err := w.k.Info(w.a.ctx)
@@ -123,8 +123,12 @@ func (w *watch) mentionEngine(p agentkernel.Process) {
 			continue
 		}
 		mends := "agentkernel doctor"
-		if strings.Contains(b.Problem, "not installed") {
+		if strings.Contains(b.Problem, "not installed") || strings.Contains(b.Fix, "agentkernel setup installs") {
 			mends = "agentkernel setup"
+		}
+		if p.Moved != nil { // the receipt says why
+			w.a.con.Note("ran in CPython, where small programs start ten times slower: %s", mends)
+			continue
 		}
 		w.a.con.Note("ran in CPython, where small programs start ten times slower: %s · %s", console.Line(b.Problem), mends)
 	}
