@@ -204,7 +204,11 @@ func (c *serveCmd) greet(a *app, k agentkernel.Kernel, dir *datadir.Dir, stop <-
 			// A process that cannot be continued must not keep the others from being served.
 			a.con.Error("recovery: "+asError(err).Message(), asError(err).Hint)
 		}
-		for _, p := range list {
+		for i, p := range list {
+			if i == shownRecovered {
+				a.con.Say("%d more: agentkernel ps -a --limit 0 lists all", len(list)-i)
+				break
+			}
 			if p.NotTakenUp() {
 				a.con.Error(fmt.Sprintf("process %d cannot be taken up: %s", p.PID, p.PauseNote), "")
 				continue
