@@ -279,12 +279,12 @@ func openError(path, what string, err error) error {
 	e := agentkernel.Errorf(agentkernel.CodeStorage, op, "%s %s: %w", path, what, err)
 	switch {
 	case errors.Is(err, syscall.EROFS):
-		return e.WithHint("the file system is read-only; "+elsewhere)
+		return e.WithHint("the file system is read-only; " + elsewhere)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return e.WithHint("the disk is full; make room, or "+elsewhere)
+		return e.WithHint("the disk is full; make room, or " + elsewhere)
 	case errors.Is(err, syscall.ENOTDIR):
 		e.Code = agentkernel.CodeInvalid
-		return e.WithHint("a part of the path is a file; "+elsewhere)
+		return e.WithHint("a part of the path is a file; " + elsewhere)
 	case errors.Is(err, fs.ErrPermission):
 		e.Code = agentkernel.CodeDenied
 		there := path
