@@ -38,6 +38,9 @@ const FilesOfSession = "what it writes lasts as long as the session; --workspace
 // NoTerminal is said to a program that asks for input where nothing is to be read.
 const NoTerminal = "a program has no terminal to ask at: write values into the program, or take them from sys.argv; or --stdin FILE is what input() reads"
 
+// noTerminalOverMCP is that for a model with the tools of docs/mcp-tools.md, whose programs have neither.
+const noTerminalOverMCP = "a program has no terminal to ask at, and nothing on standard input: write the values into the code"
+
 // importSyscall says where a name comes from that a program uses and has not imported; "": it is no system call.
 func importSyscall(name string) string {
 	for _, call := range Syscalls() {

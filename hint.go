@@ -94,6 +94,9 @@ func (r Reader) Hint(text string) string {
 	if r == AtTerminal || !ForOperator(text) {
 		return text
 	}
+	if r == OverMCP {
+		text = strings.ReplaceAll(text, NoTerminal, noTerminalOverMCP)
+	}
 	said, rest := "", text
 	for _, clause := range clauses(text) {
 		own := clause

@@ -57,6 +57,13 @@ func TestHintsOfTheSource(t *testing.T) {
 	}
 }
 
+// A model's programs have no arguments and no standard input: it is not told of either.
+func TestInputOverMCP(t *testing.T) {
+	if got := agentkernel.OverMCP.Hint(agentkernel.NoTerminal); strings.Contains(got, "stdin FILE") || strings.Contains(got, "argv") || !strings.Contains(got, "write the values into the code") {
+		t.Errorf("a model is told %q", got)
+	}
+}
+
 // sourceHints are the texts of hints by file and line: what stands in calls of WithHint, fields and variables of that name, and
 // constants that they name.
 func sourceHints(t *testing.T) map[string]string {

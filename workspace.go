@@ -220,15 +220,28 @@ type Changes struct {
 	Hint string `json:"hint,omitempty"`
 }
 
-// Count counts the changes of a kind, without those that were applied before the others.
+// Count counts the changes of a kind, without those that were applied before the others, and those that never are.
 func (c *Changes) Count(kind ChangeKind) (n int) {
 	for i := range c.Changes {
-		if c.Changes[i].Kind == kind && !c.Changes[i].Applied {
+		if ch := &c.Changes[i]; ch.Kind == kind && !ch.Applied && !c.never(ch) {
 			n++
 		}
 	}
 	return n
 }
+
+// Never counts the changes that are never applied.
+func (c *Changes) Never() (n int) {
+	for i := range c.Changes {
+		if c.never(&c.Changes[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// never says whether a change is never applied. Nothing of a recording is, of which LeftOut says that its content did not come along.
+func (c *Changes) never(ch *Change) bool { return ch.LeftOut != "" && c.State != LayerImported }
 
 // ApplyOptions say how to apply.
 type ApplyOptions struct {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -70,7 +71,11 @@ func idlePattern(pattern string, servers []knownServer) string {
 		for _, s := range servers {
 			names = append(names, s.PythonName)
 		}
-		return withQuestion(fmt.Sprintf("there is no tool server %q", serverPart), nearest.One(serverPart, names))
+		near := nearest.One(serverPart, names)
+		if !strings.Contains(pattern, ".") && near == "" {
+			return fmt.Sprintf("a pattern begins with the name of a tool server; did you mean %s?", withServer(pattern, servers))
+		}
+		return withQuestion(fmt.Sprintf("there is no tool server %q", serverPart), near)
 	}
 	var near []string
 	full := map[string]string{}
@@ -91,6 +96,26 @@ func idlePattern(pattern string, servers []knownServer) string {
 		}
 	}
 	return withQuestion(fmt.Sprintf("%s has no such tool", named[0].PythonName), full[nearest.One(word, near)])
+}
+
+// withServer is the pattern that a tool's name alone was probably meant for: of the server that has it or one of nearly that name, else of one
+// of which the tools are not known, else of any.
+func withServer(toolName string, servers []knownServer) string {
+	full, names := map[string]string{}, []string{}
+	server := servers[0].PythonName
+	for _, s := range slices.Backward(servers) {
+		if !s.asked {
+			server = s.PythonName
+		}
+		for _, t := range s.tools {
+			full[t.PythonName] = s.PythonName + "." + t.PythonName
+			names = append(names, t.PythonName)
+		}
+	}
+	if full[toolName] == "" {
+		toolName = cmp.Or(nearest.One(toolName, names), toolName)
+	}
+	return cmp.Or(full[toolName], server+"."+toolName)
 }
 
 // matches says whether a pattern means this server, or tools of it.

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"agentkernel"
+	"agentkernel/internal/lazy"
 	"agentkernel/internal/shellword"
 )
 
@@ -72,9 +73,26 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// commandMeant says of a program file that is not there, and has the name of a command, how a command is run.
+// shownCode is how long a program is that a hint repeats, in bytes.
+const shownCode = 60
+
+// looksLikeCode finds a program that stands where its file's name is expected: a call, an assignment, an import, several statements.
+var looksLikeCode = lazy.Regexp(`(?s)^\s*(?:[\w.]+\(.*\)|\w+ *[-+*/]?= .*|(?:import|from) \w.*|.*[\w)\]"'] *[;\n].*)\s*;?\s*$`)
+
+// commandMeant says of a program file that is not there, and has the name of a command, how a command is run; or of one that is the program
+// itself, how that is.
 func commandMeant(name string, args []string, err error) error {
-	if !errors.Is(err, fs.ErrNotExist) || asError(err).Hint != "" || strings.Contains(name, "/") {
+	if !errors.Is(err, fs.ErrNotExist) || asError(err).Hint != "" {
+		return err
+	}
+	if looksLikeCode().MatchString(name) {
+		code := shellword.Quoted(name)
+		if len(name) > shownCode || strings.Contains(name, "\n") {
+			code = "'CODE'"
+		}
+		return asError(err).WithHint("a program that is no file stands behind -c: agentkernel run -c %s", code)
+	}
+	if strings.Contains(name, "/") {
 		return err
 	}
 	if _, missing := exec.LookPath(name); missing != nil {

@@ -106,6 +106,8 @@ func fileText(name string) string {
 	return name
 }
 
+const nothingChanged = "nothing changed"
+
 // countText is "2 added, 1 changed".
 func countText(added, changed, deleted int) string {
 	var parts []string
@@ -118,13 +120,24 @@ func countText(added, changed, deleted int) string {
 		}
 	}
 	if len(parts) == 0 {
-		return "nothing changed"
+		return nothingChanged
 	}
 	return strings.Join(parts, ", ")
 }
 
 func countChanges(c *agentkernel.Changes) string {
-	return countText(c.Count(agentkernel.FileAdded), c.Count(agentkernel.FileChanged), c.Count(agentkernel.FileDeleted))
+	return withNever(countText(c.Count(agentkernel.FileAdded), c.Count(agentkernel.FileChanged), c.Count(agentkernel.FileDeleted)), c.Never())
+}
+
+// withNever is a countText of changes of which some more are never applied.
+func withNever(count string, never int) string {
+	switch {
+	case never == 0:
+		return count
+	case count == nothingChanged:
+		return fmt.Sprintf("%d never applied", never)
+	}
+	return fmt.Sprintf("%s, %d never applied", count, never)
 }
 
 // folderText names the folders of a process, as the user would.
@@ -190,6 +203,8 @@ func (a *app) filesLine(c *agentkernel.Changes) string {
 		lines = append(lines, "published to "+published)
 	}
 	switch {
+	case n == 0 && c.State == agentkernel.LayerKept && c.Never() > 0:
+		lines = append(lines, fmt.Sprintf("%s in %s · why: agentkernel diff %d", countChanges(c), where, c.PID))
 	case n == 0:
 	case c.State == agentkernel.LayerApplied:
 		lines = append(lines, fmt.Sprintf("published to %s: %s", where, countChanges(c)))
@@ -212,10 +227,11 @@ type fileCounts struct {
 	Added    int                    `json:"added"`
 	Changed  int                    `json:"changed"`
 	Deleted  int                    `json:"deleted"`
-	Withheld int                    `json:"withheld,omitempty"` // of these
-	Hidden   []string               `json:"hidden,omitempty"`   // what the program did not see, since keys may lie there
-	Unlisted []string               `json:"unlisted,omitempty"` // directories that it did not see, since they cannot be listed
-	Children []agentkernel.PID      `json:"children,omitempty"` // whose changes wait to be applied, too
+	Withheld int                    `json:"withheld,omitempty"`      // of these
+	Never    int                    `json:"never_applied,omitempty"` // none of these
+	Hidden   []string               `json:"hidden,omitempty"`        // what the program did not see, since keys may lie there
+	Unlisted []string               `json:"unlisted,omitempty"`      // directories that it did not see, since they cannot be listed
+	Children []agentkernel.PID      `json:"children,omitempty"`      // whose changes wait to be applied, too
 	Hint     string                 `json:"hint,omitempty"`
 	Error    *agentkernel.Error     `json:"error,omitempty"` // why the rest is not known
 }
@@ -291,7 +307,7 @@ func (w *watch) fileCounts() *fileCounts {
 	for i := range w.below {
 		children = append(children, w.below[i].PID)
 	}
-	return &fileCounts{w.files.State, w.files.Count(agentkernel.FileAdded), w.files.Count(agentkernel.FileChanged), w.files.Count(agentkernel.FileDeleted), len(withheld), w.files.Hidden, w.files.Unlisted, children, w.a.withHome(w.files.Hint), nil}
+	return &fileCounts{w.files.State, w.files.Count(agentkernel.FileAdded), w.files.Count(agentkernel.FileChanged), w.files.Count(agentkernel.FileDeleted), len(withheld), w.files.Never(), w.files.Hidden, w.files.Unlisted, children, w.a.withHome(w.files.Hint), nil}
 }
 
 // leftOut says why a change stays out of the folder, or a file's content out of a recording.

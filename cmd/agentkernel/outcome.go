@@ -111,7 +111,7 @@ func (w *watch) report(p agentkernel.Process, err error) error {
 
 // mentionEngine says that a program ran in CPython only because the engine that is meant for it does not work.
 func (w *watch) mentionEngine(p agentkernel.Process) {
-	if !w.auto || p.Backend != "process" || p.Moved != nil || w.a.cli.quiet() {
+	if !w.auto || p.Backend != "process" || w.a.cli.quiet() {
 		return
 	}
 	info, err := w.k.Info(w.a.ctx)
@@ -123,8 +123,12 @@ func (w *watch) mentionEngine(p agentkernel.Process) {
 			continue
 		}
 		mends := "agentkernel doctor"
-		if strings.Contains(b.Problem, "not installed") {
+		if strings.Contains(b.Problem, "not installed") || strings.Contains(b.Fix, "agentkernel setup installs") {
 			mends = "agentkernel setup"
+		}
+		if p.Moved != nil { // the receipt says why
+			w.a.con.Note("ran in CPython, where small programs start ten times slower: %s", mends)
+			continue
 		}
 		w.a.con.Note("ran in CPython, where small programs start ten times slower: %s · %s", console.Line(b.Problem), mends)
 	}
@@ -154,6 +158,18 @@ func lostKernel(err error, pid agentkernel.PID) error {
 		return recovers.WithHint("%s · %s", e.Hint, recovers.Hint)
 	}
 	return e
+}
+
+// findsOrStarts is what a command does that is run again under the idempotency key of its process.
+const findsOrStarts = "under its key it finds the program, or starts it if it never began"
+
+// underKey is an error of starting what has an idempotency key, or a prefix of some: where the kernel went away before it said what has begun,
+// to start it again is safe, which who wrote the hint could not know. again is what that does.
+func underKey(err error, key, again string) error {
+	if key == "" || !agentkernel.KernelGone(err) || asError(err).PID != 0 {
+		return err
+	}
+	return asError(err).WithHint("run the same command again: %s; `agentkernel recover` continues what is unfinished", again)
 }
 
 // pausedLine says how a process that somebody has watched goes on, so that they see the rest of its output, too.
@@ -290,7 +306,7 @@ func (a *app) runShown(spec agentkernel.Spec, w *watch, ended func(agentkernel.K
 		}
 	}
 	if err != nil {
-		err = a.fileMeant(err, &spec)
+		err = underKey(a.fileMeant(err, &spec), spec.IdempotencyKey, findsOrStarts)
 	} else if p.Error != nil {
 		p.Error = asError(a.fileMeant(p.Error, &spec))
 	}

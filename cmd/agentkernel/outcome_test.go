@@ -40,3 +40,14 @@ func TestWhatBecameOfAProgramIsNotKnown(t *testing.T) {
 		t.Errorf("how to look: %q", gone.Hint)
 	}
 }
+
+// Under an idempotency key the same command may be run again, and the hint does not say otherwise.
+func TestAKeyMakesRunningAgainSafe(t *testing.T) {
+	gone := agentkernel.Errorf(agentkernel.CodeUnavailable, agentkernel.OpKernel, "the kernel went away before it answered").WithRecover(0)
+	if got := asError(underKey(gone, "crawl", findsOrStarts)).Hint; !strings.Contains(got, "run the same command again") || strings.Contains(got, "do again") {
+		t.Errorf("with a key: %q", got)
+	}
+	if got := asError(underKey(gone, "", findsOrStarts)).Hint; got != gone.Hint {
+		t.Errorf("without one: %q", got)
+	}
+}

@@ -67,13 +67,11 @@ func (c *recoverCmd) Run(a *app) error {
 	if !a.cli.JSON && (len(r.taken) > 0 || len(r.left)+len(r.ended) == 0) {
 		a.con.Say("%s", text)
 	}
-	for _, p := range r.left {
-		a.con.Say("process %d cannot be taken up: %s", p.PID, p.PauseNote)
-	}
+	a.sayEach(r.left, func(p *agentkernel.Process) string {
+		return fmt.Sprintf("process %d cannot be taken up: %s", p.PID, p.PauseNote)
+	})
 	if !a.cli.JSON {
-		for _, p := range r.ended {
-			a.con.Say("%s", endedText(&p))
-		}
+		a.sayEach(r.ended, endedText)
 	}
 	if c.Wait || k.inProcess {
 		err = a.awaitAll(k, append(r.ended, r.taken...), r.left)
@@ -86,6 +84,28 @@ func (c *recoverCmd) Run(a *app) error {
 		err = exitCode(r.left[0].Error.Code.ExitCode())
 	}
 	return err
+}
+
+// shownRecovered is how many processes are told of one by one; --json has all.
+const shownRecovered = 50
+
+// sayEach says a line of each process, up to a bound.
+func (a *app) sayEach(list []agentkernel.Process, text func(*agentkernel.Process) string) {
+	for i := range list {
+		if i == shownRecovered {
+			a.con.Say("%d more: agentkernel ps -a --limit 0 lists all", len(list)-i)
+			return
+		}
+		a.con.Say("%s", text(&list[i]))
+	}
+}
+
+// firstFew joins what is said of each process, up to a bound.
+func firstFew(list []string, sep string) string {
+	if len(list) <= shownRecovered {
+		return strings.Join(list, sep)
+	}
+	return fmt.Sprintf("%s (and %d more: agentkernel ps)", strings.Join(list[:shownRecovered], sep), len(list)-shownRecovered)
 }
 
 // carried is a process that a kernel has taken up already, and what is said of it.
@@ -217,16 +237,16 @@ func recoveredText(list []agentkernel.Process) string {
 	case paused == 1:
 		parts = append(parts, "1 stays paused: agentkernel resume "+stays[0])
 	case paused > 1:
-		parts = append(parts, fmt.Sprintf("%d stay paused: agentkernel resume %s", paused, strings.Join(stays, " ")))
+		parts = append(parts, fmt.Sprintf("%d stay paused: agentkernel resume %s", paused, firstFew(stays, " ")))
 	}
 	if len(asked) > 0 {
-		parts = append(parts, fmt.Sprintf("%d waiting for your answer: %s", len(asked), strings.Join(asked, ", ")))
+		parts = append(parts, fmt.Sprintf("%d waiting for your answer: %s", len(asked), firstFew(asked, ", ")))
 	}
 	if len(short) > 0 {
-		parts = append(parts, fmt.Sprintf("%d paused at the end of a budget: %s", len(short), strings.Join(short, ", ")))
+		parts = append(parts, fmt.Sprintf("%d paused at the end of a budget: %s", len(short), firstFew(short, ", ")))
 	}
 	if len(gone) > 0 {
-		parts = append(parts, fmt.Sprintf("%d paused, whose tools are functions of a program that has ended: agentkernel kill %s ends them, resume lets them go on without", len(gone), strings.Join(gone, " ")))
+		parts = append(parts, fmt.Sprintf("%d paused, whose tools are functions of a program that has ended: agentkernel kill %s ends them, resume lets them go on without", len(gone), firstFew(gone, " ")))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -236,7 +256,10 @@ func (a *app) listRecovered(list []agentkernel.Process) error {
 		return a.printProcesses(list)
 	}
 	if len(list) > 0 {
-		a.con.Out(processTable(list, time.Now()))
+		a.con.Out(processTable(list[:min(len(list), shownRecovered)], time.Now()))
+	}
+	if more := len(list) - shownRecovered; more > 0 {
+		a.con.Note("%d more: agentkernel ps -a --limit 0 lists all", more)
 	}
 	return a.outputError()
 }

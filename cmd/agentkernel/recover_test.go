@@ -37,6 +37,17 @@ func TestRecoveredText(t *testing.T) {
 	}
 }
 
+// Of many processes the first are named, and how many there are.
+func TestRecoveredTextIsBounded(t *testing.T) {
+	var list []agentkernel.Process
+	for pid := range agentkernel.PID(1000) {
+		list = append(list, agentkernel.Process{PID: pid + 1, Paused: true})
+	}
+	if got := recoveredText(list); len(got) > 500 || !strings.HasPrefix(got, "1000 stay paused: agentkernel resume 1 2 ") || !strings.HasSuffix(got, " 50 (and 950 more: agentkernel ps)") {
+		t.Errorf("%d bytes: %q", len(got), got)
+	}
+}
+
 // leftKernel recovers what it is told, and waits for nothing.
 type leftKernel struct {
 	*fakeKernel

@@ -97,8 +97,19 @@ func (c *serveCmd) serve(a *app, stop <-chan os.Signal) error {
 	if ok {
 		broken = failing.Broken()
 	}
-	for has := a.inForce(); ; {
+	look := time.NewTicker(placeLooks)
+	defer look.Stop()
+	for has, samePlace := a.inForce(), dir.SamePlace(); ; {
 		select {
+		case <-look.C: // a kernel that nobody finds would make calls that nobody sees, beside the next one at this place
+			if samePlace() {
+				continue
+			}
+			err := agentkernel.Errorf(agentkernel.CodeStorage, "serve", "the data directory %s was moved or removed while this kernel ran, which has ended", dir.Path()).
+				WithHint("if it lies elsewhere now: agentkernel --home DIR recover continues what is unfinished")
+			log.Error(err.Message())
+			_ = c.stop(a, k, dir, door, stop)
+			return err
 		case s := <-hup:
 			if gone() {
 				log.Info("stopping", "signal", s.String())
@@ -162,6 +173,9 @@ func (a *app) endBackground(ctx context.Context, dir *datadir.Dir) error {
 	}
 }
 
+// placeLooks is how often a kernel looks whether its directory is still where it was.
+const placeLooks = 2 * time.Second
+
 // breakable is a kernel whose store may fail, after which it can do nothing more.
 type breakable interface {
 	Broken() <-chan struct{}
@@ -190,7 +204,11 @@ func (c *serveCmd) greet(a *app, k agentkernel.Kernel, dir *datadir.Dir, stop <-
 			// A process that cannot be continued must not keep the others from being served.
 			a.con.Error("recovery: "+asError(err).Message(), asError(err).Hint)
 		}
-		for _, p := range list {
+		for i, p := range list {
+			if i == shownRecovered {
+				a.con.Say("%d more: agentkernel ps -a --limit 0 lists all", len(list)-i)
+				break
+			}
 			if p.NotTakenUp() {
 				a.con.Error(fmt.Sprintf("process %d cannot be taken up: %s", p.PID, p.PauseNote), "")
 				continue

@@ -71,7 +71,7 @@ func (c *spawnCmd) Run(a *app) error {
 	}
 	p, err := k.Spawn(a.ctx, spec)
 	if err != nil {
-		return err
+		return underKey(err, spec.IdempotencyKey, findsOrStarts)
 	}
 	if a.cli.JSON {
 		return a.printJSON(p)

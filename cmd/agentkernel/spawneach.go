@@ -229,5 +229,5 @@ func (s *spawnEach) cutOff(err error) error {
 	} else {
 		s.a.con.Note("%d of %d were spawned before that, perhaps some more: the same command again spawns those that are missing", s.done, s.file.lines)
 	}
-	return err
+	return underKey(err, s.key, "under its keys it spawns those that are missing, and none twice")
 }

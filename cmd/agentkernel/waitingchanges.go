@@ -28,6 +28,7 @@ type waitingRun struct {
 	Added   int                `json:"added"`
 	Changed int                `json:"changed"`
 	Deleted int                `json:"deleted"`
+	Never   int                `json:"never_applied,omitempty"`
 	Created time.Time          `json:"created"`
 	Error   *agentkernel.Error `json:"error,omitempty"` // why its changes cannot be read
 }
@@ -104,7 +105,7 @@ func (a *app) waitingTable(command string, list *waitingList) string {
 	rows := make([][]string, 0, len(list.Waiting))
 	for i := range list.Waiting {
 		r := &list.Waiting[i]
-		what := countText(r.Added, r.Changed, r.Deleted) + " in " + r.Folder
+		what := withNever(countText(r.Added, r.Changed, r.Deleted), r.Never) + " in " + r.Folder
 		if r.Error != nil {
 			what = r.Error.Message()
 		}
@@ -165,7 +166,7 @@ func (a *app) waitingRuns(most int) (list waitingList, err error) {
 			continue
 		}
 		r.Folder = a.folderText(c.Folder, waiting(&c))
-		r.Added, r.Changed, r.Deleted = c.Count(agentkernel.FileAdded), c.Count(agentkernel.FileChanged), c.Count(agentkernel.FileDeleted)
+		r.Added, r.Changed, r.Deleted, r.Never = c.Count(agentkernel.FileAdded), c.Count(agentkernel.FileChanged), c.Count(agentkernel.FileDeleted), c.Never()
 		list.Waiting = append(list.Waiting, r)
 	}
 	return list, nil

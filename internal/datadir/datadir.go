@@ -268,6 +268,9 @@ func owner(info fs.FileInfo) (uid int, ok bool) {
 	return int(st.Uid), true
 }
 
+// elsewhere is what to do where a data directory cannot be.
+const elsewhere = "set " + EnvHome + ", or --home, to a directory that can be written"
+
 // openError turns what the file system said into an error with a code and a way out.
 func openError(path, what string, err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok && pe.Path == path { // it is named once
@@ -276,16 +279,20 @@ func openError(path, what string, err error) error {
 	e := agentkernel.Errorf(agentkernel.CodeStorage, op, "%s %s: %w", path, what, err)
 	switch {
 	case errors.Is(err, syscall.EROFS):
-		return e.WithHint("the file system is read-only; choose a directory on another one with --home or %s", EnvHome)
+		return e.WithHint("the file system is read-only; " + elsewhere)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return e.WithHint("the disk is full; make room, or choose another directory with --home or %s", EnvHome)
+		return e.WithHint("the disk is full; make room, or " + elsewhere)
 	case errors.Is(err, syscall.ENOTDIR):
 		e.Code = agentkernel.CodeInvalid
-		return e.WithHint("a part of the path is a file; choose another path with --home or %s", EnvHome)
+		return e.WithHint("a part of the path is a file; " + elsewhere)
 	case errors.Is(err, fs.ErrPermission):
 		e.Code = agentkernel.CodeDenied
-		mend := cmp.Or(access.Hint(path, filepath.Dir(path)), "run as the user that owns it")
-		return e.WithHint("%s; or choose another directory with --home or %s", mend, EnvHome)
+		there := path
+		for there != filepath.Dir(there) && !exists(there) {
+			there = filepath.Dir(there)
+		}
+		mend := cmp.Or(access.Hint(there), "run as the user that owns "+there)
+		return e.WithHint("%s; or %s", elsewhere, mend)
 	}
-	return e.WithHint("choose another directory with --home or %s", EnvHome)
+	return e.WithHint(elsewhere)
 }

@@ -2,6 +2,7 @@ package datadir
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -90,7 +91,7 @@ func TestOpenRefuses(t *testing.T) {
 		{filepath.Join(file, "below"), agentkernel.CodeInvalid, "", "a file"},
 		{foreign, agentkernel.CodeDenied, "holds files that are not the kernel's", foreign + "/agentkernel"},
 		{sticky, agentkernel.CodeDenied, "(mode 0777) is shared with other users (sticky)", "directory of its own"},
-		{"/proc/agentkernel", agentkernel.CodeStorage, "", "another directory"},
+		{"/proc/agentkernel", agentkernel.CodeStorage, "", "to a directory that can be written"},
 	} {
 		_, err := Open(tc.path)
 		e := agentkernel.AsError(err, agentkernel.CodeInternal, "")
@@ -258,5 +259,14 @@ func BenchmarkOpen(b *testing.B) {
 		if _, err := Open(path); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// Below a home that may only be read the directory that refuses is above one that is not there.
+func TestHintOfADirectoryThatCannotBeMade(t *testing.T) {
+	above := t.TempDir()
+	e := agentkernel.AsError(openError(filepath.Join(above, "not", "there"), "cannot be created", fs.ErrPermission), "", "")
+	if e.Code != agentkernel.CodeDenied || !strings.HasPrefix(e.Hint, "set AGENTKERNEL_HOME, or --home, to a directory that can be written") || !strings.HasSuffix(e.Hint, "run as the user that owns "+above) {
+		t.Errorf("%v; hint: %s", e, e.Hint)
 	}
 }

@@ -168,6 +168,22 @@ func (d *Dir) held(mode string) error {
 	return e.WithHint("commands without --embedded attach to it; `agentkernel shutdown` ends it; --home names another directory")
 }
 
+// SamePlace gives a function that says whether the lock file is still the one that is there now. Otherwise the directory was moved, removed
+// or replaced: who holds it holds what others do not find.
+func (d *Dir) SamePlace() func() bool {
+	was, err := os.Stat(d.file(lockFile))
+	if err != nil {
+		return func() bool { return true }
+	}
+	return func() bool {
+		is, err := os.Stat(d.file(lockFile))
+		if err != nil {
+			return !os.IsNotExist(err)
+		}
+		return os.SameFile(was, is)
+	}
+}
+
 // Holder reads who holds the directory. ok is false if nobody does, as far as can be told without
 // disturbing a kernel that takes the lock at this moment.
 func (d *Dir) Holder() (h Holder, ok bool) {

@@ -27,6 +27,9 @@ func readPages(t *testing.T, cs *mcp.ClientSession, uri string) (all string, pag
 	t.Helper()
 	for {
 		res, err := cs.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: uri})
+		if err == nil && res.CacheScope != "private" {
+			t.Errorf("%s may be kept for others: %q", uri, res.CacheScope)
+		}
 		if err != nil {
 			t.Fatalf("%s: %v", uri, err)
 		}

@@ -70,6 +70,10 @@ type server struct {
 	strangers *strangers
 }
 
+// ofOneUser keeps what the server answers from caches that others read: it says what one user's programs did, and which tools they have.
+// Without it the protocol means that anybody may.
+func ofOneUser(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" }
+
 // New makes the server; run it on any transport of the SDK. Close ends the sessions that are left.
 func New(cfg Config) (*Server, error) {
 	if cfg.Kernel == nil {
@@ -85,7 +89,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.Spec.Namespace = "default"
 	}
 	s := mcp.NewServer(&mcp.Implementation{Name: "agentkernel", Title: "AgentKernel", Version: cfg.Version},
-		&mcp.ServerOptions{Instructions: instructions, Logger: cfg.Logger, PageSize: 1000})
+		&mcp.ServerOptions{Instructions: instructions, Logger: cfg.Logger, PageSize: 1000, SetCacheable: ofOneUser})
 	h := &server{cfg: cfg, clients: newClients(cfg), strangers: newStrangers(maxStrangers)}
 	s.AddReceivingMiddleware(h.byProtocol)
 	for _, d := range h.tools() {

@@ -144,7 +144,7 @@ func (e *engine) examine(ctx context.Context, path, id string) error {
 			WithHint("agentkernel setup --force installs it again; one on PATH or in the setting `engine` goes before that, so take it away")
 		e.verdict = confine.WithShortage(agentkernel.AsError(e.verdict, "", ""))
 	case found != EngineVersion || !strings.Contains(out, "monty"):
-		e.verdict = agentkernel.Errorf(agentkernel.CodeVersion, "monty",
+		e.verdict = agentkernel.Errorf(agentkernel.CodeUnavailable, "monty", // as a missing one: programs that may run elsewhere do
 			"the engine %s says it is %q; this AgentKernel works with Monty %s only", path, strings.TrimSpace(out), EngineVersion).
 			WithHint("agentkernel setup installs %s; one on PATH or in the setting `engine` goes before that, so take it away", EngineVersion)
 	case !isScript(path): // what a script starts may change without it

@@ -106,7 +106,7 @@ func TestTheVersionIsKept(t *testing.T) {
 	// Whatever the reason, a worker failed: now the engine is asked, and does not answer as it should.
 	e := next("again", false, "")
 	install(script("9.9.9"))
-	if err := e.doubt(t.Context()); agentkernel.CodeOf(err) != agentkernel.CodeVersion || e.problem() == nil {
+	if err := e.doubt(t.Context()); agentkernel.CodeOf(err) != agentkernel.CodeUnavailable || e.problem() == nil {
 		t.Errorf("doubted: %v, %v", err, e.problem())
 	}
 	if err := e.doubt(t.Context()); err != nil {
@@ -118,6 +118,6 @@ func TestTheVersionIsKept(t *testing.T) {
 	next("a script", true, "")
 	next("a script again", true, "")
 	install(script("9.9.9"))
-	next("a wrong one", true, agentkernel.CodeVersion)
-	next("a wrong one again", true, agentkernel.CodeVersion)
+	next("a wrong one", true, agentkernel.CodeUnavailable)
+	next("a wrong one again", true, agentkernel.CodeUnavailable)
 }

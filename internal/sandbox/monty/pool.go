@@ -98,7 +98,7 @@ func (p *pool) acquire(ctx context.Context, namespace string, conf settings) (*w
 		if left--; ctx.Err() == nil && !fromPool && errors.Is(err, errLost) && left > 0 {
 			continue
 		}
-		if ctx.Err() != nil || !fromPool || agentkernel.CodeOf(err) == agentkernel.CodeVersion {
+		if ctx.Err() != nil || !fromPool || agentkernel.CodeOf(err) == agentkernel.CodeUnavailable {
 			return nil, err
 		}
 	}

@@ -505,12 +505,12 @@ func TestWrongEngine(t *testing.T) {
 		code   agentkernel.Code
 		says   string
 	}{
-		"older":   {"#!/bin/sh\n[ \"$1\" = --version ] && echo 'monty-runtime 0.0.18' && exit\nexec " + real + " \"$@\"\n", agentkernel.CodeVersion, "0.0.18"},
-		"another": {"#!/bin/sh\necho 'a tool called monty 1.2.3'\n", agentkernel.CodeVersion, EngineVersion},
+		"older":   {"#!/bin/sh\n[ \"$1\" = --version ] && echo 'monty-runtime 0.0.18' && exit\nexec " + real + " \"$@\"\n", agentkernel.CodeUnavailable, "0.0.18"},
+		"another": {"#!/bin/sh\necho 'a tool called monty 1.2.3'\n", agentkernel.CodeUnavailable, EngineVersion},
 		"broken":  {"#!/bin/sh\necho 'no libc' >&2\nexit 3\n", agentkernel.CodeUnavailable, "no libc"},
 		"mute":    {"#!/bin/sh\n[ \"$1\" = --version ] && echo 'monty-runtime " + EngineVersion + "' && exit\nexit 4\n", agentkernel.CodeCrashed, "exit status 4"},
 		"protocol": {"#!/bin/sh\n[ \"$1\" = --version ] && echo 'monty-runtime " + EngineVersion +
-			"' && exit\nprintf '\\025\\000\\000\\000Z\\023\\012\\021protocol 9 to 11.'\n", agentkernel.CodeVersion, "protocol 9 to 11"},
+			"' && exit\nprintf '\\025\\000\\000\\000Z\\023\\012\\021protocol 9 to 11.'\n", agentkernel.CodeUnavailable, "protocol 9 to 11"},
 	} {
 		path := filepath.Join(t.TempDir(), "monty")
 		if err := os.WriteFile(path, []byte(c.script), 0o755); err != nil {
@@ -521,7 +521,7 @@ func TestWrongEngine(t *testing.T) {
 		if agentkernel.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %s with %q", name, err, c.code, c.says)
 		}
-		if info := b.Info(); c.code == agentkernel.CodeVersion && name != "protocol" && (info.Available || info.Problem == "") {
+		if info := b.Info(); c.code == agentkernel.CodeUnavailable && name != "protocol" && (info.Available || info.Problem == "") {
 			t.Errorf("%s: %+v", name, info)
 		}
 		_ = b.Close()

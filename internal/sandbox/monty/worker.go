@@ -359,7 +359,7 @@ func (w *worker) arrives(atMost time.Duration) bool {
 // refused says that the engine does not take our greeting.
 func (w *worker) refused(message string) error {
 	w.kill(errProtocol)
-	return agentkernel.Errorf(agentkernel.CodeVersion, "monty worker",
+	return agentkernel.Errorf(agentkernel.CodeUnavailable, "monty worker",
 		"the engine %s does not speak version %d of the worker protocol, which engine %s does; it says: %s",
 		w.engine, protocolVersion, EngineVersion, message).WithHint("agentkernel setup")
 }

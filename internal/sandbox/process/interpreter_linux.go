@@ -196,7 +196,7 @@ func (in *interpreter) ask(path string) (Interpreter, error) {
 		return Interpreter{}, missing("%s is %s; CPython is needed", path, found.Implementation)
 	}
 	if olderThan(found.Version, oldestPython) {
-		return Interpreter{}, missing("%s is Python %s", path, found.Version)
+		return Interpreter{}, missing("%s is Python %s; %s or later is needed", path, found.Version, oldestPython)
 	}
 	return found.Interpreter, nil
 }

@@ -76,8 +76,8 @@ func (w *whole) ended(exit confine.Exit, cause error) (agentkernel.Turn, error) 
 		turn.ExitCode = cmp.Or(exit.Status.ExitStatus(), 1)
 		return turn, nil
 	case w.heapIsFull(exit):
-		exit.Limit = "memory" // V8 met the limit before the walls did
-		return agentkernel.Turn{}, w.wallLimit(exit)
+		// V8 met its limit before the walls did theirs: all processes together need not have come to that.
+		return agentkernel.Turn{}, limitError("memory", "the objects of JavaScript needed more than four fifths of %s; the rest is for buffers and Node itself", bytesize.InMiB(w.req.Limits.Memory))
 	case exit.Status.Signaled():
 		return w.signalled(exit)
 	}
@@ -112,7 +112,7 @@ func (w *whole) wallLimit(exit confine.Exit) error {
 	if exit.Limit == "memory" {
 		seen := ""
 		if n := exit.Usage.Memory; n >= w.req.Limits.Memory/2 { // less: nobody knows what all its processes had together
-			seen = " (seen: " + bytesize.InMiB(n) + ")"
+			seen = " (last seen: " + bytesize.InMiB(n) + ")"
 		}
 		return limitError("memory", "the program and what it started needed more than %s%s", bytesize.InMiB(w.req.Limits.Memory), seen)
 	}

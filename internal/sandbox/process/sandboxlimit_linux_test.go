@@ -41,7 +41,7 @@ func TestWhoseMemoryIsTold(t *testing.T) {
 		limit, op, says string
 		seen            int64
 	}{
-		{"memory", "limit.memory", "the program and what it started needed more than 64 MiB (seen: 63 MiB)", 63 << 20},
+		{"memory", "limit.memory", "the program and what it started needed more than 64 MiB (last seen: 63 MiB)", 63 << 20},
 		{"memory", "limit.memory", "the program and what it started needed more than 64 MiB", 5 << 20},
 		{"memory", "limit.memory", "the program and what it started needed more than 64 MiB", 0},
 		{confine.MemoryOfAll, "limit.all_memory", "this one had not reached its own limit", 5 << 20},

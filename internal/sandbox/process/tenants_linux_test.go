@@ -269,7 +269,7 @@ func TestBadInterpreters(t *testing.T) {
 		dir:                        "is not an executable file",
 		script("fails", "#!/bin/sh\necho broken >&2; exit 3\n"):                                     "does not run: exit status 3: broken",
 		script("lies", "#!/bin/sh\necho hello\n"):                                                   "does not answer as Python does",
-		script("old", "#!/bin/sh\necho '{\"version\":\"3.8.1\",\"implementation\":\"cpython\"}'\n"): "is Python 3.8.1",
+		script("old", "#!/bin/sh\necho '{\"version\":\"3.8.1\",\"implementation\":\"cpython\"}'\n"): "is Python 3.8.1; 3.9 or later is needed",
 		script("pypy", "#!/bin/sh\necho '{\"version\":\"3.11.1\",\"implementation\":\"pypy\"}'\n"):  "is pypy; CPython is needed",
 		script("format", "no program"):                                                              "does not start",
 	} {

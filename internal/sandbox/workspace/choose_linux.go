@@ -54,6 +54,7 @@ func (l *layer) choose(items []item, names []string) error {
 		it := &items[i]
 		if names != nil && !it.named(names) {
 			it.fate = unnamed
+			it.refuse() // it waits for nobody: to name it would change nothing
 			continue
 		}
 		acts := c.acts
@@ -131,6 +132,8 @@ func (it *item) refuse() {
 	case it.typ == agentkernel.TypeSymlink:
 		if why := badLink(it.target); why != "" {
 			it.leave("%s", why)
+		} else if climbs(it.path, it.target) {
+			it.leave(leavesFolder)
 		}
 	}
 }

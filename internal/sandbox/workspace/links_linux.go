@@ -53,6 +53,19 @@ func badLink(target string) string {
 	return ""
 }
 
+// climbs says whether a link at p begins with more ".." than it has directories above it: it leaves the folder, whatever is in there.
+func climbs(p, target string) bool {
+	up := 0
+	for name := range strings.SplitSeq(target, "/") {
+		if name == ".." {
+			up++
+		} else if name != "" && name != "." {
+			break
+		}
+	}
+	return up > strings.Count(p, "/")
+}
+
 // view is a folder as it will be, or, without items, as it is.
 type view struct {
 	root  dir

@@ -177,6 +177,29 @@ func TestWithheldInOtherWays(t *testing.T) {
 	}
 }
 
+// What is never applied does not wait where other files are named, and is counted apart.
+func TestNeverAppliedDoesNotWait(t *testing.T) {
+	usertest.Both(t, func(t *testing.T) {
+		r := newRig(t, files{})
+		r.write(r.upper(""), files{"a": "a", "b": "b", "in": "@a", "away": "@/etc", "d/up": "@../../x"})
+		if c, err := r.s.Changes(pid); err != nil || c.Count(agentkernel.FileAdded) != 4 || c.Never() != 2 {
+			t.Errorf("%v: %d added, %d never applied", err, c.Count(agentkernel.FileAdded), c.Never())
+		}
+		got, err := r.named("a")
+		must(t, err)
+		if names(got.LeftOut) != "away d/up" || got.Waiting != 3 {
+			t.Errorf("a alone: left out %s, %d wait", names(got.LeftOut), got.Waiting)
+		}
+		got, err = r.named("b", "in", "d")
+		must(t, err)
+		c, err := r.s.Changes(pid)
+		must(t, err)
+		if got.Waiting != 0 || c.State != agentkernel.LayerApplied || c.Never() != 2 {
+			t.Errorf("all that can be: %d wait, %s, %d never applied", got.Waiting, c.State, c.Never())
+		}
+	})
+}
+
 func TestSomeOfTheChanges(t *testing.T) {
 	usertest.Both(t, func(t *testing.T) {
 		r := newRig(t, start)

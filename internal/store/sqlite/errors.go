@@ -33,6 +33,9 @@ func explain(path string, err error) error {
 	}
 	dir := filepath.Dir(path)
 	switch primary := resultCode(err); {
+	case (primary == sqlite3.SQLITE_CANTOPEN || primary == sqlite3.SQLITE_IOERR) && gone(dir):
+		return agentkernel.Errorf(agentkernel.CodeStorage, "store", "the database %s is gone: its directory was moved or removed while a kernel ran in it", path).
+			WithHint("put %s back; or end the kernel that ran in it, os process %d, and name the directory where it is now: --home DIR", dir, os.Getpid())
 	case primary == sqlite3.SQLITE_FULL, errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return diskFull(dir)
 	case primary == sqlite3.SQLITE_CORRUPT:
@@ -61,6 +64,11 @@ func explain(path string, err error) error {
 	default:
 		return agentkernel.Errorf(agentkernel.CodeStorage, "store", "the database %s: %w", path, err)
 	}
+}
+
+func gone(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // fewFiles says whether this process may have so few open files that SQLite, which does not say why it cannot open one, may lack them.

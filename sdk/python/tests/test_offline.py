@@ -23,6 +23,15 @@ from agentkernel.result import Result
 from agentkernel.spec import files, local_tools, size, texts
 
 
+class OldPython(unittest.TestCase):
+    def test_the_import_says_which_is_needed(self) -> None:
+        code = "import sys; sys.version_info = (3, 8, 18, 'final', 0); import agentkernel"
+        ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(support.ROOT / "sdk/python/src")})
+        self.assertIn("ImportError: agentkernel needs Python 3.10 or later, and this is 3.8: ", ran.stderr)
+        project = (support.ROOT / "sdk/python/pyproject.toml").read_text(encoding="utf-8")
+        self.assertIn('requires-python = ">=3.10"', project, "the import asks for another version")
+
+
 class Errors(unittest.TestCase):
     def test_one_class_for_each_code(self) -> None:
         page = (support.ROOT / "docs" / "errors.md").read_text(encoding="utf-8")

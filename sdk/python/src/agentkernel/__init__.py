@@ -11,6 +11,11 @@ Processes directly: :class:`Client`. Background tasks: :class:`TaskManager`. The
 
 from __future__ import annotations
 
+import sys
+
+if sys.version_info < (3, 10):  # before what an older one cannot import; with a path as PYTHONPATH pip has not checked it
+    raise ImportError("agentkernel needs Python 3.10 or later, and this is %d.%d: %s" % (*sys.version_info[:2], sys.executable))
+
 from typing import TYPE_CHECKING, Any
 
 from . import errors
