@@ -254,7 +254,10 @@ func TestMissingBlobKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, pid := range []agentkernel.PID{computes, asleep} {
-		_ = again.Signal(t.Context(), pid, agentkernel.SignalInterrupt)
+		err := again.Signal(t.Context(), pid, agentkernel.SignalInterrupt)
+		if code := agentkernel.CodeOf(err); pid == asleep && code != agentkernel.CodeCorrupt || code == "" {
+			t.Errorf("process %d was interrupted: %v", pid, err)
+		}
 		if p, err := again.Process(t.Context(), pid); err != nil || p.State.Terminal() {
 			t.Errorf("process %d has ended: %+v, %v", pid, p, err)
 		}

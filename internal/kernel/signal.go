@@ -69,7 +69,7 @@ func (k *Kernel) reach(ctx context.Context, p *process, sig agentkernel.Signal, 
 // signalAbsent deals with a process that this kernel does not carry: one that has ended, that never was,
 // or that is unfinished. An unfinished one can be killed without being continued.
 func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agentkernel.Signal, opt agentkernel.SignalOptions) error {
-	rec, _, err := history.Row(ctx, k.store, pid)
+	rec, lost, err := history.Row(ctx, k.store, pid)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (k *Kernel) signalAbsent(ctx context.Context, pid agentkernel.PID, sig agen
 	case sig == agentkernel.SignalKill:
 		return k.killAbsent(ctx, &rec, opt.Tree)
 	case !rec.State.Terminal() && sig != agentkernel.SignalResume:
-		return history.RunByNone(string(sig), pid)
+		return cmp.Or[error](lost, history.RunByNone(string(sig), pid))
 	case !rec.State.Terminal(): // what was paused because of it is continued with it
 		list, err := k.Recover(ctx, pid)
 		if err = cmp.Or(err, history.Left(list, pid)); err != nil {
