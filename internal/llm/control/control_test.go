@@ -330,6 +330,38 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
+// TestRetryAfterOfAnyFailure: whatever the server calls its failure, what it says of when to ask again holds, for all calls of the key.
+func TestRetryAfterOfAnyFailure(t *testing.T) {
+	for _, e := range []llm.Error{
+		{Kind: llm.RateLimited, Status: 429, Sent: true}, {Kind: llm.Overloaded, Status: 503, Sent: true}, {Kind: llm.Server, Status: 500, Sent: true}, {Kind: llm.Timeout, Status: 504},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newControl(t, one(traffic.Limits{Concurrency: 1}, llm.Traits{}))
+			began, n := time.Now(), 0
+			var all sync.WaitGroup
+			for range 2 {
+				all.Go(func() {
+					_, err := do(t.Context(), c, control.Call{Alias: "m"}, func(context.Context, *control.Ticket) (*llm.Answer, error) {
+						if n++; n == 1 {
+							failed := e
+							failed.RetryAfter = 40 * time.Second
+							return nil, &failed
+						}
+						if waited := time.Since(began); waited < 40*time.Second || waited > 41*time.Second {
+							t.Errorf("%s: one was sent %s after it", e.Kind, waited)
+						}
+						return &llm.Answer{}, nil
+					})
+					if err != nil {
+						t.Errorf("%s: %v", e.Kind, err)
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
+}
+
 // TestRetries: what may be sent again is, so often and for so long as is said, with pauses that grow and are random; nothing else is.
 func TestRetries(t *testing.T) {
 	for _, test := range []struct {

@@ -292,6 +292,9 @@ func (t *Ticket) end(how func(now time.Time)) {
 // settle charges what was used.
 func (t *Ticket) settle(usage *llm.Usage, e *llm.Error, now time.Time) {
 	g := t.d.group
+	if e != nil && e.Retry() && e.RetryAfter > 0 { // whatever has failed: it is asked again then, and by others not before
+		g.Pause(e.RetryAfter, now)
+	}
 	switch {
 	case e != nil && e.Kind == llm.RateLimited:
 		g.Refused(&t.entry, t.levels, e.RetryAfter, now)
