@@ -360,6 +360,7 @@ func (s *spent) amounts(reserved agentkernel.Amounts) agentkernel.Amounts {
 		}
 	}
 	if s.unknown > 0 {
+		a[agentkernel.AmountUncertain] = s.unknown
 		for name, n := range reserved {
 			if name != agentkernel.AmountTurns { // it is one turn, however often it was asked for
 				a[name] += n * s.unknown
