@@ -155,6 +155,8 @@ func (c *Controller) Refused(call *Call, levels []Level, after time.Duration, no
 	case said && scarce:
 		c.strangers(call, levels, again && known)
 	case !again:
+	case !said && !known && c.running == 0: // it was alone: that is not too many at one moment
+		c.repace(call)
 	case said:
 		if !c.windows(call) {
 			c.shrink(call)
