@@ -36,6 +36,9 @@ const (
 	// AmountUnsent is what a call reserves that is in the journal before it may be sent: nothing is charged for it, and the retry entry that
 	// reserves for it begins it for the first time.
 	AmountUnsent = "unsent"
+	// AmountUncertain are requests of a call that was sent more than once of which nobody knows what they have used: for each of them the rest
+	// has all that the call had reserved.
+	AmountUncertain = "uncertain"
 )
 
 // AmountModel is the name under which requests to a model count, "openai:gpt-5-mini".

@@ -34,12 +34,30 @@ type Query struct {
 	Shrink  bool
 	Request Request
 	Embed   *EmbedRequest // instead of Request
-	// Held says that nothing may go out at this moment; nil: it may. Ask then ends with ErrHeld.
+	// Held says that nothing may go out at this moment; nil: it may. Ask then ends with ErrWaits.
 	Held func() bool
+	// Requeues says that the query, by its ID, is planned anew after a try that has failed and cost nothing: Ask then ends with ErrWaits, too.
+	// So nothing is held for what waits for a limit or for a server, and its time does not go on.
+	Requeues bool
 }
 
-// ErrHeld is the error of a query of which nothing goes out, or goes out once more, because it is held back.
-var ErrHeld = errors.New("the query is held back")
+// ErrWaits is the error of a query that has nothing under way, and waits for its turn again.
+var ErrWaits = errors.New("the query waits for its turn again")
+
+type endKey struct{}
+
+// WithEnd says until when the first bit of an answer has to be there, for Ask of a query that Streams: what it has for all of it is longer.
+func WithEnd(ctx context.Context, at time.Time) context.Context {
+	return context.WithValue(ctx, endKey{}, at)
+}
+
+// End is until when the answer has to be there, or its first bit.
+func End(ctx context.Context) (at time.Time, bounded bool) {
+	if at, bounded = ctx.Value(endKey{}).(time.Time); bounded {
+		return at, true
+	}
+	return ctx.Deadline()
+}
 
 // Plan is a query that can be asked. It belongs to one call.
 type Plan interface {

@@ -6,12 +6,11 @@ import (
 	"strings"
 
 	"agentkernel"
+	"agentkernel/internal/envname"
 	"agentkernel/internal/lazy"
 )
 
 var variable = lazy.Regexp(`\$\{([^{}]*)\}`)
-
-var envName = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // expander replaces ${NAME}, ${env:NAME}, ${NAME:-default}, ${workspaceFolder} and ${userHome}, and
 // remembers which values of the environment it brought in, because they may be secrets.
@@ -49,7 +48,7 @@ func (x *expander) value(name string) (string, error) {
 	}
 	name = strings.TrimPrefix(name, "env:")
 	name, fallback, hasFallback := strings.Cut(name, ":-")
-	if !envName().MatchString(name) {
+	if !envname.Valid(name) {
 		return "", fmt.Errorf("${%s} is not a variable: write ${NAME}, ${env:NAME}, ${NAME:-default} or ${workspaceFolder}", name)
 	}
 	v, ok := x.lookup(name)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"agentkernel"
+	"agentkernel/internal/envname"
 )
 
 // Preview says, one line a server, what a configuration file would start if it were accepted. It is read as the
@@ -125,7 +126,7 @@ func (e *entry) starts() string {
 func taken(value string) string {
 	var names []string
 	for _, m := range variable().FindAllStringSubmatch(value, -1) {
-		if envName().MatchString(m[1]) && !slices.Contains(names, m[0]) {
+		if envname.Valid(m[1]) && !slices.Contains(names, m[0]) {
 			names = append(names, m[0])
 		}
 	}

@@ -147,8 +147,9 @@ func (j *reading) add(e *agentkernel.Entry) error {
 		j.calls[e.Call] = call{at: e.At, model: e.Reserve.Model(), unsent: e.Reserve[agentkernel.AmountUnsent] > 0}
 	}
 	for c := range j.amounts.Charges(e) {
+		held := j.amounts.Of(c.Call)
 		if was, ok := j.calls[c.Call]; ok && (e.Kind != agentkernel.EntryResult || len(e.Reserve) == 0) { // what opens a stream has used nothing yet
-			err := j.book(was, c.Amounts, func(row *agentkernel.UsageRow) { charge(row, &c) })
+			err := j.book(was, c.Amounts, func(row *agentkernel.UsageRow) { charge(row, &c, held) })
 			if err != nil {
 				return err
 			}
@@ -206,14 +207,21 @@ func asksModel(op string) bool {
 	return desc.Effect == agentkernel.EffectPaid
 }
 
-// charge adds to a row what was charged.
-func charge(row *agentkernel.UsageRow, c *history.Charge) {
+// charge adds to a row what was charged to a call that held so much.
+func charge(row *agentkernel.UsageRow, c *history.Charge, held agentkernel.Amounts) {
 	a := c.Amounts
 	usd := agentkernel.NanoUSD(a[agentkernel.AmountUSD])
 	row.USD += usd
 	row.Tokens += a[agentkernel.AmountTokens]
-	if !c.Known {
+	switch n := a[agentkernel.AmountUncertain]; {
+	case !c.Known:
 		row.Uncertain++
+		row.UncertainUSD += usd
+	case n > 0: // some of its requests, or all
+		row.Uncertain += n
+		if each := agentkernel.NanoUSD(held[agentkernel.AmountUSD]); each <= usd/agentkernel.NanoUSD(n) {
+			usd = each * agentkernel.NanoUSD(n)
+		}
 		row.UncertainUSD += usd
 	}
 	row.Input += a[agentkernel.AmountInput]

@@ -342,3 +342,28 @@ func TestACallWithoutAnAnswer(t *testing.T) {
 		t.Errorf("it is left: %+v", got)
 	}
 }
+
+// TestSeveralUncertainRequests: what a call is charged for requests of unknown outcome is told apart from the rest, also where it was sent more
+// than once.
+func TestSeveralUncertainRequests(t *testing.T) {
+	for about, c := range map[string]struct {
+		settle agentkernel.Amounts
+		n      int64
+		usd    agentkernel.NanoUSD
+	}{
+		"two that nobody knows":         {agentkernel.Amounts{"usd": 1800, "tokens": 20, "uncertain": 2}, 2, 1800},
+		"one, and an answer":            {agentkernel.Amounts{"usd": 907, "tokens": 12, "input": 2, "uncertain": 1}, 1, 900},
+		"an answer":                     {agentkernel.Amounts{"usd": 7, "tokens": 2, "input": 2}, 0, 0},
+		"more than it says was charged": {agentkernel.Amounts{"usd": 1000, "uncertain": 2}, 2, 1000},
+	} {
+		j := newJournal()
+		n := j.call("llm.ask", asked("openai:a", 900, 10, 0))
+		j.add(agentkernel.Entry{Kind: agentkernel.EntryResult, Call: n, Settle: c.settle})
+		s := &store{}
+		s.put(1, "a", "n", j)
+		u, err := usage.Read(t.Context(), s, agentkernel.UsageQuery{})
+		if err != nil || u.Total.Uncertain != c.n || u.Total.UncertainUSD != c.usd || int64(u.Total.USD) != c.settle["usd"] {
+			t.Errorf("%s: %+v, %v", about, u.Total, err)
+		}
+	}
+}

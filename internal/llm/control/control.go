@@ -47,7 +47,7 @@ type Retry struct {
 	// Attempts is how often a call is sent at most. Refusals by a limit cost nothing and do not count, up to MostRefusals, and neither do
 	// tries at an address where nothing listens. 0: 10.
 	Attempts int
-	// Time is how long a call is sent again after it was sent first. 0: 10 minutes.
+	// Time is how long a call is sent again after it was sent first, without what it waits in the queue. 0: 10 minutes.
 	Time time.Duration
 	// Base and Most bound the pause before the next attempt: a random part of Base, twice that, and so on. 0: 500 ms and 30 s.
 	Base, Most time.Duration
@@ -143,7 +143,7 @@ type Control struct {
 	aliases     map[string]Alias
 	estimators  map[string]*traffic.Estimator // by model
 	tickets     map[string]*Ticket            // those that wait, by the IDs of their calls
-	sending     map[string]*attempts          // those that are sent, by the IDs of their calls
+	sending     map[string]*Tries             // those that are sent, by the IDs of their calls
 	numbered    int64                         // tickets
 	affinity    affinity
 	alarm       alarm
@@ -163,7 +163,7 @@ func New(cfg Config) (*Control, error) {
 		return nil, err
 	}
 	cfg.defaults()
-	c := &Control{cfg: cfg, byName: map[string]*deployment{}, aliases: map[string]Alias{}, estimators: map[string]*traffic.Estimator{}, tickets: map[string]*Ticket{}, sending: map[string]*attempts{}}
+	c := &Control{cfg: cfg, byName: map[string]*deployment{}, aliases: map[string]Alias{}, estimators: map[string]*traffic.Estimator{}, tickets: map[string]*Ticket{}, sending: map[string]*Tries{}}
 	now := cfg.Clock.Now()
 	groups := map[[2]string]*group{}
 	for _, d := range cfg.Deployments {

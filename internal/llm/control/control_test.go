@@ -330,6 +330,38 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
+// TestRetryAfterOfAnyFailure: whatever the server calls its failure, what it says of when to ask again holds, for all calls of the key.
+func TestRetryAfterOfAnyFailure(t *testing.T) {
+	for _, e := range []llm.Error{
+		{Kind: llm.RateLimited, Status: 429, Sent: true}, {Kind: llm.Overloaded, Status: 503, Sent: true}, {Kind: llm.Server, Status: 500, Sent: true}, {Kind: llm.Timeout, Status: 504},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newControl(t, one(traffic.Limits{Concurrency: 1}, llm.Traits{}))
+			began, n := time.Now(), 0
+			var all sync.WaitGroup
+			for range 2 {
+				all.Go(func() {
+					_, err := do(t.Context(), c, control.Call{Alias: "m"}, func(context.Context, *control.Ticket) (*llm.Answer, error) {
+						if n++; n == 1 {
+							failed := e
+							failed.RetryAfter = 40 * time.Second
+							return nil, &failed
+						}
+						if waited := time.Since(began); waited < 40*time.Second || waited > 41*time.Second {
+							t.Errorf("%s: one was sent %s after it", e.Kind, waited)
+						}
+						return &llm.Answer{}, nil
+					})
+					if err != nil {
+						t.Errorf("%s: %v", e.Kind, err)
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
+}
+
 // TestRetries: what may be sent again is, so often and for so long as is said, with pauses that grow and are random; nothing else is.
 func TestRetries(t *testing.T) {
 	for _, test := range []struct {
@@ -650,6 +682,46 @@ func TestPreempt(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTheTimeOfACall: what a call takes itself is its time: not what it waits for its turn, nor what others have had of its place.
+func TestTheTimeOfACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newControl(t, one(traffic.Limits{Concurrency: 1}, llm.Traits{CancelFree: true}))
+		tries := c.Tries(control.Call{ID: "x", Alias: "m", Priority: 20, Restartable: true, Requeues: true})
+		defer tries.End()
+		n := 0
+		send := func(ctx context.Context, _ *control.Ticket) (*llm.Usage, error) {
+			if n++; n == 1 {
+				return nil, &llm.Error{Kind: llm.RateLimited, Status: 429, Sent: true, RetryAfter: time.Minute}
+			}
+			return &llm.Usage{}, sleep(ctx, 10*time.Second)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		if err := tries.Run(ctx, nil, send); !errors.Is(err, control.ErrAgain) || tries.Took() != 0 {
+			t.Fatalf("refused: %v after %s", err, tries.Took())
+		}
+		var urgent sync.WaitGroup
+		time.AfterFunc(62*time.Second, func() {
+			urgent.Go(func() {
+				if _, err := do(t.Context(), c, control.Call{Alias: "m", Priority: 1}, answer(time.Minute, func(*control.Ticket) {})); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+		if err := tries.Run(t.Context(), nil, send); !errors.Is(err, control.ErrAgain) || tries.Took() != 0 {
+			t.Fatalf("preempted: %v after %s", err, tries.Took())
+		}
+		if times, last := tries.Failed(); times != 1 || last.Kind != llm.RateLimited {
+			t.Errorf("it has failed %d times, at last by %v", times, last)
+		}
+		began := time.Now()
+		if err := tries.Run(t.Context(), nil, send); err != nil || tries.Took() != 10*time.Second || time.Since(began) < time.Minute {
+			t.Errorf("%v: it has taken %s of %s", err, tries.Took(), time.Since(began))
+		}
+		urgent.Wait()
+	})
 }
 
 // TestClose: who waits is told; who is under way may end.

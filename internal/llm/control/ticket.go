@@ -23,6 +23,8 @@ type Call struct {
 	// Restartable says that nobody sees the answer before it is whole. Where cancelling is free, Do and Run may cancel such a call for a
 	// more urgent one, and send it again later.
 	Restartable bool
+	// Requeues says that whoever sends the call queues it anew after a failure that has cost nothing: Run then ends with ErrAgain.
+	Requeues bool
 	// Once says that a call is not sent again when its server charges for the attempt that has failed, or may.
 	Once bool
 }
@@ -49,7 +51,7 @@ type Ticket struct {
 // error is an [*llm.Error] of the kind [llm.Canceled] when ctx has ended, of the kind [llm.NoModel] when there is no such alias,
 // or [ErrClosed].
 func (c *Control) Acquire(ctx context.Context, call Call) (*Ticket, error) {
-	return c.acquire(ctx, call, time.Time{}, nil, nil)
+	return c.acquire(ctx, call, &Tries{c: c, since: c.cfg.Clock.Now()})
 }
 
 // AcquireNow is Acquire for a call whose turn it is at once, so that nobody has to wait for it; nil: it is not. Nothing is queued then, and no
@@ -77,15 +79,12 @@ func (c *Control) AcquireNow(call Call) *Ticket {
 	return t
 }
 
-// acquire is Acquire for a call that was queued first at a time, not for some deployments, and rather not for some others.
-func (c *Control) acquire(ctx context.Context, call Call, since time.Time, not, rather map[*deployment]bool) (*Ticket, error) {
+// acquire is Acquire for the next of the tries of a call.
+func (c *Control) acquire(ctx context.Context, call Call, a *Tries) (*Ticket, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.aliases[call.Alias]; !ok {
 		return nil, &llm.Error{Kind: llm.NoModel, Message: fmt.Sprintf("there is no model %.100q in the configuration", call.Alias)}
-	}
-	if since.IsZero() {
-		since = c.cfg.Clock.Now()
 	}
 	for {
 		if c.closed {
@@ -95,17 +94,17 @@ func (c *Control) acquire(ctx context.Context, call Call, since time.Time, not, 
 			return nil, canceled(ctx)
 		}
 		now := c.cfg.Clock.Now()
-		d, until, some := c.choose(&call, not, rather, now)
+		d, until, some := c.choose(&call, a.not, a.rather, now)
 		if !some {
 			return nil, errNoneLeft
 		}
 		if d == nil {
-			if err := c.downtime(ctx, call, since, until); err != nil {
+			if err := a.downtime(ctx, call, until); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		t := c.enqueue(d, call, since, now)
+		t := c.enqueue(d, call, a.since, now)
 		if err := c.wait(ctx, t); err != nil {
 			return nil, err
 		}
@@ -118,12 +117,12 @@ func (c *Control) acquire(ctx context.Context, call Call, since time.Time, not, 
 var errNoneLeft = &llm.Error{Kind: llm.NoModel, Message: "no deployment of the model is left to try"}
 
 // downtime waits for a deployment to be up again.
-func (c *Control) downtime(ctx context.Context, call Call, since, until time.Time) error {
+func (a *Tries) downtime(ctx context.Context, call Call, until time.Time) error {
 	if call.ID != "" {
-		c.tickets[call.ID] = &Ticket{c: c, call: call, queued: since}
-		defer delete(c.tickets, call.ID)
+		a.c.tickets[call.ID] = &Ticket{c: a.c, call: call, queued: a.since}
+		defer delete(a.c.tickets, call.ID)
 	}
-	return c.sleep(ctx, until, true)
+	return a.sleep(ctx, until, true)
 }
 
 // newTicket makes the ticket of a call that is to be queued. c.mu is held.
@@ -292,6 +291,9 @@ func (t *Ticket) end(how func(now time.Time)) {
 // settle charges what was used.
 func (t *Ticket) settle(usage *llm.Usage, e *llm.Error, now time.Time) {
 	g := t.d.group
+	if e != nil && e.Retry() && e.RetryAfter > 0 { // whatever has failed: it is asked again then, and by others not before
+		g.Pause(e.RetryAfter, now)
+	}
 	switch {
 	case e != nil && e.Kind == llm.RateLimited:
 		g.Refused(&t.entry, t.levels, e.RetryAfter, now)

@@ -158,6 +158,7 @@ func openAIFaults() []Fault {
 		{500, nil, body("server_error", "", "The server had an error"), llm.Server, "server_error", 0},
 		{502, nil, "<html>bad gateway</html>", llm.Server, "", 0},
 		{503, http.Header{"Retry-After": {"1"}}, body("service_unavailable_error", "server_is_overloaded", "overloaded"), llm.Overloaded, "server_is_overloaded", 1000},
+		{503, http.Header{"Retry-After": {"7"}}, body("server_error", "", "The server is currently overloaded"), llm.Overloaded, "server_error", 7000},
 		{503, nil, "", llm.Overloaded, "", 0},
 		{504, nil, "", llm.Timeout, "", 0},
 	}

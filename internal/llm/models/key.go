@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"agentkernel"
-	"agentkernel/internal/lazy"
+	"agentkernel/internal/envname"
 )
 
 // Key says where a key is, and never what it is.
@@ -35,7 +35,7 @@ func ParseKey(text string) (Key, error) {
 	kind, where, _ := strings.Cut(text, ":")
 	switch {
 	case text == KeyGiven:
-	case kind == "env" && variable().MatchString(where):
+	case kind == "env" && envname.Valid(where):
 	case kind == "env":
 		return Key{}, errors.New("its key's variable has a name that no variable has: key=env:VARIABLE names one; the key itself belongs in none of the settings")
 	case kind == "keyring":
@@ -50,9 +50,6 @@ func ParseKey(text string) (Key, error) {
 	}
 	return Key{text}, nil
 }
-
-// variable is a name that a variable of the environment has.
-var variable = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // isName says whether a text can name something in a keyring, and is no option of the tool that is asked for it.
 func isName(text string) bool { return text != "" && text[0] != '-' }

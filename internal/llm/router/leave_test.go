@@ -118,7 +118,7 @@ func TestAQueryThatIsHeldBack(t *testing.T) {
 					time.Sleep(time.Nanosecond)
 				}
 				_, used, err := p.Ask(t.Context(), nil)
-				if !errors.Is(err, llm.ErrHeld) || !maps.Equal(used, c.want) {
+				if !errors.Is(err, llm.ErrWaits) || !maps.Equal(used, c.want) {
 					t.Errorf("%v, and it has used %v, want %v", err, used, c.want)
 				}
 				if f := fakes["openai"]; f.sent != c.sent {

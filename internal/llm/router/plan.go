@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"agentkernel"
@@ -45,6 +47,8 @@ type plan struct {
 	sent   *control.Ticket // of the request that was sent last
 	held   *llm.Result     // is given again; nil: the model is asked
 	used   spent           // by the requests before
+	tries  *control.Tries  // of the query, since the first; nil: it was not sent
+	kept   bool            // they are for the next plan of the query
 	out    bool            // one is on its way, and what it uses nobody knows
 	left   bool            // nobody waits for an answer: nothing more goes out
 	halted bool            // the query is held back: nothing more goes out in this Ask
@@ -76,7 +80,7 @@ func (p *plan) Reserve() agentkernel.Amounts {
 // call is the query as the controller knows it.
 func (p *plan) call() control.Call {
 	return control.Call{ID: p.q.ID, Alias: p.alias, Namespace: p.q.Namespace, Tree: p.q.Tree.String(), Priority: p.q.Priority,
-		Conversation: p.q.PID.String(), Content: p.size.content, MaxTokens: p.most, Restartable: !p.q.Streams, Once: p.q.Capped}
+		Conversation: p.q.PID.String(), Content: p.size.content, MaxTokens: p.most, Restartable: !p.q.Streams, Once: p.q.Capped, Requeues: p.q.Requeues && p.q.ID != ""}
 }
 
 // Wait returns when it is the query's turn. An answer that has come to the same question meanwhile saves asking it.
@@ -84,18 +88,37 @@ func (p *plan) Wait(ctx context.Context) error {
 	if p.recalled() != nil {
 		return nil
 	}
-	t, err := p.r.control.Acquire(ctx, p.call())
+	tries := p.before()
+	if tries == nil {
+		t, err := p.r.control.Acquire(ctx, p.call())
+		if err != nil {
+			return p.failure(ctx, err)
+		}
+		p.got(t)
+		return nil
+	}
+	t, err := tries.Acquire(ctx)
 	if err != nil {
-		return p.failure(ctx, err, nil)
+		return p.failure(ctx, err)
 	}
 	p.got(t)
 	return nil
+}
+
+// before are the tries of the query that have failed; nil: there are none.
+func (p *plan) before() *control.Tries {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.tries
 }
 
 // Ready says that it is the query's turn at once.
 func (p *plan) Ready() bool {
 	if p.recalled() != nil {
 		return true
+	}
+	if p.before() != nil { // it has to wait before the next
+		return false
 	}
 	t := p.r.control.AcquireNow(p.call())
 	if t != nil {
@@ -138,10 +161,16 @@ func (p *plan) Wanted() bool {
 	return t != nil && t.Wanted()
 }
 
-// Drop gives back what Wait got.
+// Drop gives back what Wait got. What has been tried is forgotten, unless the query was planned anew meanwhile.
 func (p *plan) Drop() {
 	if t := p.take(); t != nil {
 		t.Drop()
+	}
+	p.mu.Lock()
+	tries, kept := p.tries, p.kept
+	p.mu.Unlock()
+	if tries != nil && (!kept || p.r.forget(p.q.ID, tries)) {
+		tries.End()
 	}
 }
 
@@ -150,9 +179,10 @@ func (p *plan) Ask(ctx context.Context, tell func(llm.Delta) error) (*llm.Result
 	if held := p.recalled(); held != nil {
 		return held, agentkernel.Amounts{}, nil
 	}
+	tries := p.begin()
+	ctx, cancel := p.bound(ctx, tries, tell)
+	defer cancel()
 	out := llm.Result{Answer: &llm.Answer{}}
-	p.tell = tell
-	var last error     // of an attempt that was not cut short
 	var unfit error    // of an answer that does not fit its schema
 	var expected int64 // tokens that it has, as far as is known
 	send := func(ctx context.Context, t *control.Ticket) (*llm.Usage, error) {
@@ -165,21 +195,26 @@ func (p *plan) Ask(ctx context.Context, tell func(llm.Delta) error) (*llm.Result
 		p.by, expected = d, t.Expected().Input
 		if err == nil && p.reuse { // before whoever waits for the same answer has its turn
 			unfit = p.complete(&out)
-		} else if err != nil && ctx.Err() == nil {
-			last = err
 		}
 		return usage, err
 	}
-	err := p.r.control.Run(ctx, p.take(), p.call(), send)
+	err := tries.Run(ctx, p.take(), send)
 	e, failed := errors.AsType[*llm.Error](err)
 	if failed && e.Kind == llm.TooLong && !e.Began && !(p.q.Capped && e.Charged()) && p.by != nil && p.shrink(p.by, expected) { // what is reserved pays for one
-		err = p.r.control.Run(ctx, nil, p.call(), send)
+		err = tries.Run(ctx, nil, send)
 	}
+	if errors.Is(err, control.ErrAgain) {
+		if !p.keep() {
+			tries.End()
+		}
+		return nil, p.usage(), llm.ErrWaits
+	}
+	defer tries.End()
 	if err != nil {
 		if p.isHalted() && ctx.Err() == nil {
-			return nil, p.usage(), llm.ErrHeld
+			return nil, p.usage(), llm.ErrWaits
 		}
-		return nil, p.usage(), p.failure(ctx, err, last)
+		return nil, p.usage(), p.failure(ctx, err)
 	}
 	if !p.reuse { // else it was
 		unfit = p.complete(&out)
@@ -191,6 +226,42 @@ func (p *plan) Ask(ctx context.Context, tell func(llm.Delta) error) (*llm.Result
 		out.Cost = &p.used.usd
 	}
 	return &out, p.usage(), nil
+}
+
+// begin begins the tries of the query, or goes on with them.
+func (p *plan) begin() *control.Tries {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.tries == nil {
+		p.tries = p.r.control.Tries(p.call())
+	}
+	return p.tries
+}
+
+// keep keeps the tries for the next plan of the query. False: the router is closed.
+func (p *plan) keep() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kept = p.r.keep(p.q.ID, p.tries)
+	return p.kept
+}
+
+// bound bounds Ask to the time that the query has left: until the first bit of an answer of which somebody is told.
+func (p *plan) bound(ctx context.Context, tries *control.Tries, tell func(llm.Delta) error) (context.Context, context.CancelFunc) {
+	if p.tell = tell; tell == nil {
+		return tries.Within(ctx)
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	left, bounded := tries.Left(ctx)
+	if !bounded {
+		return ctx, func() { end(nil) }
+	}
+	timer := time.AfterFunc(left, func() { end(control.ErrTime) })
+	p.tell = func(bit llm.Delta) error {
+		timer.Stop()
+		return tell(bit)
+	}
+	return ctx, func() { timer.Stop(); end(nil) }
 }
 
 // errLeft keeps a request back.
@@ -360,6 +431,7 @@ func (s *spent) amounts(reserved agentkernel.Amounts) agentkernel.Amounts {
 		}
 	}
 	if s.unknown > 0 {
+		a[agentkernel.AmountUncertain] = s.unknown
 		for name, n := range reserved {
 			if name != agentkernel.AmountTurns { // it is one turn, however often it was asked for
 				a[name] += n * s.unknown
@@ -451,8 +523,8 @@ func (p *plan) tooLong() string {
 	return fmt.Sprintf("the conversation has %d bytes, which is more than the model takes%s: %s", p.size.bytes(), takes, advice)
 }
 
-// failure is an error as programs are told it; last is that of the last attempt.
-func (p *plan) failure(ctx context.Context, err, last error) error {
+// failure is an error as programs are told it.
+func (p *plan) failure(ctx context.Context, err error) error {
 	e, ours := errors.AsType[*llm.Error](err)
 	if !ours {
 		if errors.Is(err, control.ErrClosed) {
@@ -460,18 +532,17 @@ func (p *plan) failure(ctx context.Context, err, last error) error {
 		}
 		return err
 	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		why, hint := "", "raise limits.call_wait, or ask for less"
-		if last != nil {
+	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) || errors.Is(err, control.ErrTime) {
+		why := ""
+		if _, last := p.failed(); last != nil {
 			why = ": " + last.Error()
 		}
-		if n, ok := errors.AsType[*llm.Error](last); ok && n.Kind == llm.Network && !n.Sent {
-			hint = "look whether the server runs, and at the address in the declaration: `agentkernel doctor` asks it"
-		}
-		return agentkernel.Errorf(agentkernel.CodeTimeout, "llm", "the model %s did not answer in time%s", p.alias, why).WithHint("%s", hint)
+		return agentkernel.Errorf(agentkernel.CodeTimeout, "llm", "the model %s did not answer in time%s", p.alias, why).WithHint("%s", p.patience())
 	}
 	code, hint := agentkernel.CodeUnavailable, ""
 	switch e.Kind {
+	case llm.RateLimited:
+		hint = p.patience()
 	case llm.Canceled:
 		return agentkernel.Errorf(agentkernel.CodeCanceled, "llm", "nobody waits for the model %s any more", p.alias)
 	case llm.Auth:
@@ -504,6 +575,50 @@ func (p *plan) failure(ctx context.Context, err, last error) error {
 		return out.WithHint("%s", hint)
 	}
 	return out
+}
+
+// failed is how often the query has failed, and how the last time.
+func (p *plan) failed() (times int, last *llm.Error) {
+	if tries := p.before(); tries != nil {
+		return tries.Failed()
+	}
+	return 0, nil
+}
+
+// patience says what helps where the query was given up after the time that it has, or after many refusals.
+func (p *plan) patience() string {
+	n, last := p.failed()
+	often := "once"
+	if n > 1 {
+		often = fmt.Sprintf("%d times", n)
+	}
+	switch {
+	case last == nil, last.Kind == llm.Canceled:
+		return "raise limits.call_wait, or ask for less"
+	case last.Kind == llm.RateLimited:
+		return fmt.Sprintf("it was sent and refused %s; %s: have fewer calls at a time, or a higher limit at the provider", often, p.rate())
+	case last.Kind == llm.Network && !last.Sent:
+		return "look whether the server runs, and at the address in the declaration: `agentkernel doctor` asks it"
+	case last.Kind == llm.Timeout:
+		return fmt.Sprintf("it was tried %s: raise limits.call_wait, or ask for less", often)
+	}
+	return fmt.Sprintf("it was tried %s: ask again later; another declaration of %s, or fallback=, is asked where one fails", often, p.alias)
+}
+
+// rate says how fast questions go to the model now, as far as that is known.
+func (p *plan) rate() string {
+	own := p.r.of[p.alias][0].traffic()
+	for _, k := range p.r.control.Snapshot().Keys {
+		for _, l := range k.Limits {
+			if k.Key != own.Key || k.Family != own.Family || l.What != llm.LimitRequests {
+				continue
+			}
+			if rate := l.Rate(); rate > 0 {
+				return fmt.Sprintf("the kernel sends %s requests a minute with its key now", strconv.FormatFloat(rate*60, 'g', 3, 64))
+			}
+		}
+	}
+	return "`agentkernel llm limits` shows the limits of its key"
 }
 
 // notAgain says why a question was not sent again that would have been without a budget; "": it is not that.

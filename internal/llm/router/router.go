@@ -52,6 +52,7 @@ type Router struct {
 	answers     *answers
 
 	mu      sync.Mutex
+	between map[string]*control.Tries // of queries that are planned anew, by their IDs
 	brought map[book]*Router
 	closed  bool
 }
@@ -75,7 +76,7 @@ func New(cfg Config) (*Router, error) {
 	if cfg.Lookup == nil {
 		cfg.Lookup = func(string) (string, bool) { return "", false }
 	}
-	r := &Router{cfg: cfg, deployments: map[string]*deployment{}, of: map[string][]*deployment{}, answer: map[string][]*deployment{}, answers: newAnswers(), brought: map[book]*Router{}}
+	r := &Router{cfg: cfg, deployments: map[string]*deployment{}, of: map[string][]*deployment{}, answer: map[string][]*deployment{}, answers: newAnswers(), between: map[string]*control.Tries{}, brought: map[book]*Router{}}
 	var traffics []control.Deployment
 	var aliases []control.Alias
 	for _, m := range cfg.Models {
@@ -196,7 +197,38 @@ func (r *Router) Plan(q *llm.Query) (llm.Plan, error) {
 			return nil, err
 		}
 	}
+	p.tries = r.resume(q.ID)
 	return p, nil
+}
+
+// keep keeps the tries of a query until it is planned anew.
+func (r *Router) keep(id string, tries *control.Tries) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		r.between[id] = tries
+	}
+	return !r.closed
+}
+
+// resume takes the tries of a query that is planned anew; nil: it was not tried.
+func (r *Router) resume(id string) *control.Tries {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	tries := r.between[id]
+	delete(r.between, id)
+	return tries
+}
+
+// forget drops the tries of a query, unless another plan has them. It says whether they are at their end.
+func (r *Router) forget(id string, tries *control.Tries) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.between[id] == tries {
+		delete(r.between, id)
+		return true
+	}
+	return false
 }
 
 // unknown is the error for an alias that is not declared.

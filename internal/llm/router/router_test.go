@@ -313,6 +313,9 @@ func TestFailures(t *testing.T) {
 				if (used == nil) != c.unknown || used[agentkernel.AmountUSD] != want {
 					t.Errorf("used %v, want %d nano-dollars", used, want)
 				}
+				if n := used[agentkernel.AmountUncertain]; !c.unknown && n != c.used/reserved {
+					t.Errorf("%d requests of unknown outcome: %v", n, used)
+				}
 				if want == 0 && err != nil && (used[agentkernel.AmountTokens] != 0 || used[agentkernel.AmountUSD] != 0) {
 					t.Errorf("used %v", used)
 				}

@@ -168,7 +168,8 @@ func kindOf(status int, f Fault, waits bool) llm.Kind {
 		return llm.NoModel
 	case named("invalid_api_key", "authentication", "permission"), status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return llm.Auth
-	case named("overloaded"), named("slow_down") && status != http.StatusTooManyRequests:
+	case named("overloaded"), named("slow_down") && status != http.StatusTooManyRequests,
+		isOverloaded(status) && named("server_error", "api_error", "internal"): // words that go with any 5xx: the status says more
 		return llm.Overloaded
 	case named("rate_limit", "too_many_requests", "ratelimit"), status == http.StatusTooManyRequests, status == http.StatusPaymentRequired:
 		return llm.RateLimited
@@ -179,14 +180,19 @@ func kindOf(status int, f Fault, waits bool) llm.Kind {
 	case named("invalid_request", "invalid_value", "invalid_type", "unsupported", "image"):
 		return llm.Invalid
 	}
-	const overloaded = 529 // Anthropic's
 	switch {
-	case status == http.StatusServiceUnavailable, status == overloaded:
+	case isOverloaded(status):
 		return llm.Overloaded
 	case status >= 500, status == http.StatusConflict, status == 0:
 		return llm.Server
 	}
 	return llm.Invalid
+}
+
+// isOverloaded says whether a status says that the server has too much to do.
+func isOverloaded(status int) bool {
+	const overloaded = 529 // Anthropic's
+	return status == http.StatusServiceUnavailable || status == overloaded
 }
 
 func containsAny(s string, list []string) bool {

@@ -86,6 +86,9 @@ type pacing struct {
 	since  int64   // the last refusal, or the beginning
 	passed float64 // what has passed since then
 	calm   int     // answers since then
+	// The pace that was refused last (0: none was), the last one that was measured, and when it has grown last.
+	refused, good float64
+	grown         int64
 	// What passed each second between the last two refusals, on the average between any two, and how much that varies, as a part of it.
 	measured, average, spread float64
 }

@@ -113,6 +113,17 @@ type LimitState struct {
 	Ten    bool          // and in each ten seconds
 }
 
+// Rate is how much of it goes out for each second at most; 0: that is not known.
+func (l LimitState) Rate() float64 {
+	rate := l.Pace
+	if l.Amount > 0 && l.Period > 0 {
+		if said := l.Amount / l.Period.Seconds(); rate == 0 || said < rate {
+			rate = said
+		}
+	}
+	return rate
+}
+
 // QueuedAt is how many calls of a priority wait.
 type QueuedAt struct{ Priority, Calls int }
 

@@ -29,12 +29,17 @@ const (
 	often       = 250  // answers between two refusals: if there are fewer, there is too little left for strangers
 	leastSlack  = 0.5  // seconds of a pace that are left for them
 	mostSlack   = 8.0
-	others      = 1.1  // times the pace that was measured of limits which are not the reason of refusals
-	growth      = 5e-6 // by which a pace grows with each answer: it is tried out about every 600 answers
-	patient     = 400  // answers, after which it grows twice as fast, and so on
-	shrink      = 0.7  // of the calls under way, when the server has refused one without another reason
-	rounding    = 1000 // Anthropic rounds what remains to so many tokens
-	doubtful    = 2    // times what a refused call was thought to use: if less was left, it may have been too little
+	others      = 1.1              // times the pace that was measured of limits which are not the reason of refusals
+	growth      = 5e-6             // by which a pace grows with each answer: it is tried out about every 600 answers
+	patient     = 400              // answers, after which it grows twice as fast, and so on
+	doubling    = 15 * time.Second // in which a pace doubles that is far from the one which was refused last, or of which none was
+	near        = 0.9              // of the pace that was refused last: from there on it grows slowly
+	stale       = 5 * time.Minute  // after which it counts no more which was refused last
+	probing     = time.Minute      // in which a pace doubles then
+	further     = 1.05             // times the pace that was measured: it has grown
+	shrink      = 0.7              // of the calls under way, when the server has refused one without another reason
+	rounding    = 1000             // Anthropic rounds what remains to so many tokens
+	doubtful    = 2                // times what a refused call was thought to use: if less was left, it may have been too little
 )
 
 // Head corrects what is believed by the head of the answer to a call under way.
@@ -150,12 +155,14 @@ func (c *Controller) Refused(call *Call, levels []Level, after time.Duration, no
 	case said && scarce:
 		c.strangers(call, levels, again && known)
 	case !again:
+	case !said && !known && c.running == 0: // it was alone: that is not too many at one moment
+		c.repace(call)
 	case said:
 		if !c.windows(call) {
 			c.shrink(call)
 		}
 	case known && c.plenty() && c.windows(call):
-	case !c.repace() || !known:
+	case !c.repace(call) || !known:
 		c.shrink(call)
 	}
 }
@@ -210,20 +217,22 @@ func (c *Controller) windows(call *Call) (found bool) {
 // repace finds out how much a server lets pass that says nothing about its limits. Between two refusals a bucket was empty at both
 // ends, so what has passed in between is what comes in. Which of the limits it is shows only with time: that of which the same
 // passes each time. It is held to what has passed; the others, if they are limits at all, are at least a little higher.
-func (c *Controller) repace() (found bool) {
+func (c *Controller) repace(call *Call) (found bool) {
 	known := c.known() // what is not known is the reason only where nothing is
 	if took := c.now - c.buckets[requests].since; known && took < int64(closest) {
-		c.hasty++
-		pause := min(firstPause<<min(c.hasty, 10), mostPause)
-		c.backedUntil = c.now + int64(pause)
 		for i := range c.buckets {
-			if b := &c.buckets[i]; b.pace > 0 { // or there would be a burst after the pause
-				b.set(min(b.level, b.held-b.pace*pause.Seconds()))
+			if b := &c.buckets[i]; b.pace > 0 {
+				b.turnBack(c.now, c.flows)
 			}
 		}
+		c.backOff()
 		return true
 	}
-	c.hasty = 0
+	if known && !c.flows { // it refuses all for a while
+		defer c.backOff()
+	} else {
+		c.hasty = 0
+	}
 	if calm := c.buckets[requests].calm; known && calm < often {
 		c.slack = min(max(2*c.slack, leastSlack), mostSlack)
 	} else if calm > patient {
@@ -234,6 +243,9 @@ func (c *Controller) repace() (found bool) {
 		b := &c.buckets[i]
 		if b.known() != known || known && b.level-b.held > b.top()/2 {
 			continue
+		}
+		if c.flows { // else the server refuses all for a while, whatever the pace is
+			b.refused = b.rate() / max(b.share, tiny)
 		}
 		b.measure(c.now)
 		if reason < 0 || b.spread < c.buckets[reason].spread {
@@ -253,11 +265,26 @@ func (c *Controller) repace() (found bool) {
 				b.pace = b.measured * careful / max(b.share, tiny)
 				level, found = min(level, -c.slack*b.rate()), true
 			}
+			b.pace = max(b.pace, (call.charged[i]+call.held[i]+call.late[i])/b.period/max(b.share, tiny)) // one such call for each period: with less nothing more would ever be found out
+			b.good, b.grown = b.pace, c.now
 			b.set(level)
 		}
 		b.since, b.passed, b.calm, b.measured = c.now, 0, 0, 0
 	}
+	c.flows = false
 	return found
+}
+
+// backOff lets nothing go out for a while, which is longer each time.
+func (c *Controller) backOff() {
+	c.hasty++
+	pause := min(firstPause<<min(c.hasty, 10), mostPause)
+	c.backedUntil = c.now + int64(pause)
+	for i := range c.buckets {
+		if b := &c.buckets[i]; b.pace > 0 { // or there would be a burst after the pause
+			b.set(min(b.level, b.held-b.pace*pause.Seconds()))
+		}
+	}
 }
 
 // measure works out what a limit lets pass for each second, when something was refused that it may be the reason of.
@@ -275,6 +302,31 @@ func (b *bucket) measure(now int64) {
 		return
 	}
 	b.average = b.measured
+}
+
+// turnBack takes back half of what a pace has grown fast, if it was that which is refused. flows: something has passed since the last time.
+func (b *bucket) turnBack(now int64, flows bool) {
+	if b.pace > further*b.good && flows {
+		b.refused = b.pace
+		b.pace = math.Sqrt(b.good * b.pace)
+	}
+	b.grown = now
+}
+
+// grow lets a pace grow after an answer: fast as long as it is far from the one that was refused last, and slowly from there on.
+func (b *bucket) grow(now int64) {
+	took := float64(now - b.grown)
+	b.grown = now
+	switch {
+	case now-b.since > int64(stale):
+		b.pace *= math.Exp2(min(1, took/float64(probing)))
+	case b.refused == 0:
+		b.pace *= math.Exp2(min(1, took/float64(doubling)))
+	case b.pace < near*b.refused:
+		b.pace = min(near*b.refused, b.pace*math.Exp2(min(1, took/float64(doubling))))
+	default:
+		b.pace *= min(1+growth*float64(int(1)<<min(max(0, b.calm-patient)/100, 14)), math.Exp2(took/float64(probing)))
+	}
 }
 
 // firstPace is what a limit of which nothing is known lets pass for each second, when something is refused for the first time: at some
@@ -331,8 +383,12 @@ func (c *Controller) grow() {
 		if b.pace == 0 {
 			continue
 		}
-		b.pace *= 1 + growth*float64(int(1)<<min(max(0, b.calm-patient)/100, 14))
-		if b.amount > 0 && b.pace >= b.amount/b.period || b.amount == 0 && b.calm > 4*patient { // it is none
+		if b.level-b.held > b.top()/2 { // it is not what calls wait for
+			b.grown = c.now
+		} else {
+			b.grow(c.now)
+		}
+		if b.amount > 0 && b.pace >= b.amount/b.period || b.amount == 0 && b.calm > 4*patient && c.now-b.since > 3*int64(stale) { // it is none
 			b.pace = 0
 		}
 	}

@@ -142,6 +142,19 @@ func TestConcurrency(t *testing.T) {
 	}
 }
 
+// TestRefusedAlone: a refusal of the only call under way says nothing of how many may be at one moment.
+func TestRefusedAlone(t *testing.T) {
+	c := traffic.New(traffic.Config{}, start)
+	now := start
+	for range 3 {
+		now = now.Add(time.Minute)
+		c.Refused(send(t, c, traffic.Cost{Input: 100}, now), nil, 0, now.Add(time.Second))
+	}
+	if n := c.State(now).Concurrency; n != traffic.FirstBound {
+		t.Errorf("%.1f may be under way", n)
+	}
+}
+
 // TestVictim: the least urgent call that may be cancelled gives way, one for each that waits, and only if that helps.
 func TestVictim(t *testing.T) {
 	c := traffic.New(traffic.Config{Limits: traffic.Limits{Concurrency: 3}}, start)

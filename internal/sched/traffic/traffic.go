@@ -130,6 +130,7 @@ type Controller struct {
 	pausedUntil int64
 	backedUntil int64   // a pause of its own after refusals
 	hasty       int     // refusals that were close to each other
+	flows       bool    // a call was answered that was sent after the last refusal by which a pace was measured
 	slack       float64 // seconds of a measured pace that are left for strangers
 	refusedAt   int64   // when the last refusal was known
 	leasedUntil int64
@@ -174,6 +175,7 @@ func New(cfg Config, now time.Time) *Controller {
 			b.source, b.amount = Configured, float64(l.Amount)
 			b.level = b.top()
 		}
+		b.peaks.see(c.now, b.level)
 	}
 	c.leasedUntil = never
 	if cfg.Capacity != nil {
@@ -430,6 +432,7 @@ func (c *Controller) Settle(call *Call, used Usage, now time.Time) {
 	if !c.end(call, now) {
 		return
 	}
+	c.flows = c.flows || call.sent > c.buckets[requests].since
 	c.grow()
 	in, out := float64(used.Input), float64(used.Output)
 	if !c.cfg.CachedInputFree {

@@ -128,7 +128,7 @@ func (f family) admit(c *sys.Call, q *llm.Query) (sys.Admission, error) {
 	q.ID = fmt.Sprintf("%d/%d", c.PID, c.ID)
 	q.PID, q.Tree, q.Namespace, q.Priority = c.PID, agentkernel.RootOf(c.PID, c.Spec.Ancestors), c.Spec.Namespace, c.Spec.Priority
 	q.Brought = c.Spec.Models
-	q.Bounded, q.Capped, q.Held = c.BoundsUSD, c.Budgeted, c.Held
+	q.Bounded, q.Capped, q.Held, q.Requeues = c.BoundsUSD, c.Budgeted, c.Held, true
 	for i := range q.Request.Messages {
 		if err := f.reach(c, q.Request.Messages[i].Parts); err != nil {
 			return sys.Admission{}, named(c, err)
@@ -193,7 +193,7 @@ func named(c *sys.Call, err error) error {
 	switch {
 	case err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		return err
-	case errors.Is(err, llm.ErrHeld):
+	case errors.Is(err, llm.ErrWaits):
 		return sys.ErrWaits
 	}
 	e := *agentkernel.AsError(err, agentkernel.CodeUnavailable, c.Op.Name)

@@ -34,7 +34,7 @@ var (
 
 // open asks, and answers a stream when the first bit of the answer is there: until then a failure is the call's.
 func (f family) open(ctx context.Context, c *sys.Call) (sys.Outcome, error) {
-	s := begin(c)
+	s := begin(ctx, c)
 	select {
 	case <-s.began:
 	case <-s.ended:
@@ -83,10 +83,15 @@ type bit struct {
 	text []byte             // of a call: of its arguments
 }
 
-func begin(c *sys.Call) *stream {
+// begin asks. ctx says until when the first bit has to be there.
+func begin(ctx context.Context, c *sys.Call) *stream {
 	s := &stream{call: c, plan: c.Admitted.(llm.Plan), last: time.Now(),
 		began: make(chan struct{}), known: make(chan struct{}), ended: make(chan struct{}), more: make(chan struct{}), room: make(chan struct{})}
-	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	own := context.Background()
+	if at, bounded := ctx.Deadline(); bounded {
+		own = llm.WithEnd(own, at)
+	}
+	s.ctx, s.cancel = context.WithCancelCause(own)
 	go s.ask()
 	return s
 }

@@ -375,9 +375,11 @@ func (c *inquiry) queued(o *history.Call) string {
 	return ""
 }
 
-// patience says when the kernel gives a call up: one that has not been sent may wait for as long as it takes.
+// patience says when the kernel gives a call up: one that has not been sent, or is in a queue again, may wait for as long as it takes.
 func (c *inquiry) patience(o *history.Call) string {
-	if !o.Effect.External() || o.Unsent {
+	reason := c.queued(o)
+	tried := strings.HasPrefix(reason, "no answer yet") && !strings.Contains(reason, ", queued ")
+	if !o.Effect.External() || o.Unsent && !tried {
 		return ""
 	}
 	return ", given up after " + c.spec.Limits.WithDefaults(agentkernel.DefaultLimits()).CallWait.String()
