@@ -100,7 +100,7 @@ var rules = []struct {
 	{"internal/kernel/skills", []string{"", "internal/kernel/backends", "internal/lazy"}},
 	{"internal/kernel/specs", []string{"", "internal/bytesize", "internal/kernel/budget", "internal/kernel/history", "internal/kernel/keys", "internal/kernel/room", "internal/fastpath", "internal/sys"}},
 	{"internal/kernel/origin", []string{"", "internal/journal", "internal/kernel/advice", "internal/kernel/history", "internal/kernel/unresolved", "internal/shellword", "internal/sys"}},
-	{"internal/kernel/replay", []string{"", "internal/journal", "internal/kernel/advice", "internal/kernel/history"}},
+	{"internal/kernel/replay", []string{"", "internal/journal", "internal/kernel/advice", "internal/kernel/history", "internal/kernel/room"}},
 	{"internal/kernel/locals", []string{"", "internal/kernel/history", "internal/sys"}},
 	{"internal/kernel/budget", []string{"", "internal/journal", "internal/kernel/advice", "internal/kernel/history"}},
 	{"internal/kernel/progress", []string{"", "internal/clip", "internal/kernel/advice", "internal/kernel/history"}},

@@ -475,8 +475,8 @@ func (p *Process) Unheard() bool { return p.Paused && strings.HasPrefix(p.PauseN
 // Repeats says that the process is paused for calls without progress; see NoProgress.
 func (p *Process) Repeats() bool { return p.Paused && strings.HasPrefix(p.PauseNote, NoProgress) }
 
-// NotTakenUp says that Kernel.Recover left the process as it was: a file with a payload of it is missing or damaged. Error says which,
-// PauseNote what to do.
+// NotTakenUp says that Kernel.Recover left the process as it was: a file with a payload of it is missing or damaged, or there is no
+// room in memory to repeat its journal beside others. Error says which, PauseNote what to do.
 func (p *Process) NotTakenUp() bool { return p.State == StateUnfinished && p.Paused && p.Error != nil }
 
 // Ask is a question to the human behind an interactive process: may this call run?

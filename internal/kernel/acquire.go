@@ -42,7 +42,7 @@ func (k *Kernel) load(ctx context.Context, pid agentkernel.PID) (*process, error
 	case err != nil || rec.State.Terminal() || !k.carries(&rec):
 		return nil, err
 	}
-	found, err := k.readProcess(context.WithoutCancel(ctx), rec, ofRow)
+	found, err := k.readProcess(context.WithoutCancel(ctx), rec, ofRow, false)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func (k *Kernel) dropFenced(p *process, why *agentkernel.Error) {
 		return
 	}
 	p.step(steps.Kill)
-	p.ending, p.pausing, p.run.replay = &ends.Ending{State: p.state, Err: why, At: k.cfg.Now()}, nil, nil
+	p.ending, p.pausing, p.run.replay = &ends.Ending{State: p.state, Err: why, At: k.cfg.Now()}, nil, p.run.replay.Drop()
 	box := p.takeBox()
 	p.dropInflight(why)
 	k.table.hosts.Vacate(p.pid, why)

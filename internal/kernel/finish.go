@@ -75,7 +75,7 @@ func (p *process) end(k *Kernel, e ends.Ending, settled []agentkernel.Entry) age
 	}
 	snapshot := p.snapshot()
 	k.publish(p, agentkernel.Event{Kind: agentkernel.EventEnd, At: e.At, Process: &snapshot})
-	p.run.replay = nil
+	p.run.replay = p.run.replay.Drop()
 	p.endRun(nil)
 	return box
 }

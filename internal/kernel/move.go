@@ -99,8 +99,8 @@ func (k *Kernel) move(p *process, to *backends.Backend, failure *agentkernel.Err
 // lockWithJournal reads the whole journal of a process and locks p.mu: nothing has been added since.
 func (k *Kernel) lockWithJournal(ctx context.Context, p *process) (entries []agentkernel.Entry, err error) {
 	for {
-		more, err := k.store.Entries(ctx, p.pid, int64(len(entries))+1, 0)
-		if err != nil {
+		more, lost, err := history.Tail(ctx, k.store, p.pid, int64(len(entries))+1, k.forest.Repeatable(false))
+		if err = cmp.Or(err, lost); err != nil {
 			return nil, err
 		}
 		entries = append(entries, more...)

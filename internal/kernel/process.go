@@ -221,7 +221,7 @@ func (k *Kernel) newProcess(pid agentkernel.PID, s *specs.Shared, b *backends.Ba
 func (p *process) dropReplay() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.run.replay = nil
+	p.run.replay = p.run.replay.Drop()
 }
 
 // step moves a process to another state or another owner; p.mu is held. A step that the table does not have is a defect of

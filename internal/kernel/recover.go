@@ -108,9 +108,10 @@ func (k *Kernel) adopt(ctx context.Context, pid agentkernel.PID, toKill bool) (_
 	if err != nil || rec.State.Terminal() { // whoever listed it did so before
 		return nil, nil, err
 	}
-	found, err := k.readProcess(ctx, rec, ofRow)
+	found, err := k.readProcess(ctx, rec, ofRow, toKill)
 	if err != nil {
-		return nil, nil, err
+		left, err := history.NotRead(rec, err)
+		return nil, left, err
 	}
 	p := found.p
 	if history.CanBePutBack(found.lost) {
@@ -160,7 +161,7 @@ type found struct {
 }
 
 // readProcess reads a process from the store: it stands where its journal says, in no table yet. ofRow is what its row has lost.
-func (k *Kernel) readProcess(ctx context.Context, rec agentkernel.ProcessRecord, ofRow error) (f found, err error) {
+func (k *Kernel) readProcess(ctx context.Context, rec agentkernel.ProcessRecord, ofRow error, toKill bool) (f found, err error) {
 	p := k.restored(rec)
 	f.p, f.backend, f.lost = p, rec.Backend, agentkernel.AsError(ofRow, agentkernel.CodeCorrupt, "recover")
 	var from *origin.Origin
@@ -171,7 +172,7 @@ func (k *Kernel) readProcess(ctx context.Context, rec agentkernel.ProcessRecord,
 			base = history.UsableImage(ctx, k.store, p.pid, p.run.backend.Now().Fingerprint, k.cfg.Logger)
 		}
 	}
-	h, entries, ofJournal, err := history.Resume(ctx, k.store, p.pid, base, p.spec.Past != nil, k.table.locals.From(p.pid))
+	h, entries, ofJournal, err := history.Resume(ctx, k.store, p.pid, base, p.spec.Past != nil, k.forest.Repeatable(toKill), k.table.locals.From(p.pid))
 	if err != nil {
 		k.specs.Drop(p.spec) // it comes into no table that would
 		return f, err
@@ -233,11 +234,12 @@ func (k *Kernel) newRun(p *process, from *origin.Origin, h *history.History, ent
 	p.dropUnissued(base.Calls)
 	from.Restore(entries)
 	old := p.run
+	old.replay.Drop()
 	p.run = &run{
 		backend: old.backend, fingerprint: old.fingerprint, moved: old.moved, lastWalls: old.lastWalls, bound: old.bound,
 		stays: old.stays, abort: old.abort, running: old.running, waits: old.waits, lastRun: old.lastRun,
 		origin: from, calls: base.Calls, cell: base.Cell.Next, reemit: base.Seq > 0,
-		replay: replay.New(h.Queue, p.spec.Program.Session),
+		replay: replay.New(h.Queue, p.spec.Program.Session, &k.forest.Repeated),
 	}
 	switch {
 	case base.Seq == 0:
@@ -258,7 +260,7 @@ func (k *Kernel) newRun(p *process, from *origin.Origin, h *history.History, ent
 		p.run.running, p.run.waits = base.Running, base.Waits
 	}
 	if p.spec.Backend == specs.Hosted {
-		p.run.replay = nil // its calls are found by their places
+		p.run.replay = p.run.replay.Drop() // its calls are found by their places
 	}
 	p.replayed()
 }

@@ -85,7 +85,7 @@ func (k *Kernel) reissue(p *process, f *inflight) {
 // replayed drops the replay when nothing is left of it; p.mu is held.
 func (p *process) replayed() {
 	if p.run.replay != nil && p.run.replay.Empty() {
-		p.run.replay = nil
+		p.run.replay = p.run.replay.Drop()
 		p.inPlace()
 		if v := p.run.verifies; v != nil && v.Cut && p.cause() == nil {
 			p.endRun(v.Stop)

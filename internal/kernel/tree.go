@@ -43,7 +43,7 @@ func (k *Kernel) note(p *process) { k.forest.Note(p.place(), p.heldBytes()) }
 
 // journalFull is the error that ends a process whose journal, or that of its tree, is full; p.mu is held.
 func (k *Kernel) journalFull(p *process) *agentkernel.Error {
-	return limits.Journal(&p.spec.InForce, k.forest.Written(p.place(), p.standing.Account.Journal))
+	return limits.Journal(&p.spec.InForce, k.forest.Written(p.place(), p.standing.Account.Journal), room.Most())
 }
 
 // roomForChild reserves a place for a child of p in its tree. The caller settles it.

@@ -75,12 +75,12 @@ func (k *Kernel) verifier(v *agentkernel.Verification) (*process, error) {
 	p := k.newProcess(agentkernel.PID(k.verifications.Add(-1)), k.specs.Own(&plan.Spec), plan.Backend)
 	p.run.fingerprint, p.standing.Noted = plan.Backend.Now().Fingerprint, true
 	p.run.bound = &sys.Binding{Tools: plan.Tools}
-	p.run.replay = replay.New(h.Queue, plan.Spec.Program.Session)
+	p.run.replay = replay.New(h.Queue, plan.Spec.Program.Session, &k.forest.Repeated)
 	p.standing.Account = h.Account
 	p.run.verifies = &verify.Run{Cut: v.Cut, Last: p.standing.Account.Calls, Done: make(chan struct{}),
 		Stop: agentkernel.Errorf(agentkernel.CodeCanceled, "replay", "the recording ends here")}
 	if p.run.replay.Empty() { // replayed would end it: it has not begun
-		p.run.replay = nil
+		p.run.replay = p.run.replay.Drop()
 	}
 	return p, nil
 }

@@ -22,6 +22,7 @@ const (
 	OtherBackend      = "leave --backend out, or name one that does: --backend process"
 	OtherKeyOrInspect = "take another key for a process of its own; `agentkernel inspect %d` shows what has this one"
 	OtherKeyOrLogs    = "take another key, or read what became of that: `agentkernel logs %d`"
+	MoreMemory        = "a quarter of the memory that the kernel may have, so that it can repeat the journal after a crash: pass large data between tools by name"
 	PassByName        = "pass large data between tools by name; or raise limits.journal"
 	PauseInstead      = "with --on-unknown pause a process waits for your decision instead"
 	GiveBudget        = "a budget is given when a process is started: agentkernel spawn --budget-usd 2 ..."
@@ -51,6 +52,8 @@ const (
 	WaitOrKill        = "agentkernel wait %d, or agentkernel kill %d"
 	WallCountsWaiting = "this limit (--timeout) counts waiting, too; agentkernel why %d says where the time went"
 	WhenMended        = "%s; when that is mended: agentkernel resume %d"
+	OtherFirst        = "when others have gone on, agentkernel recover %d takes it up; agentkernel kill %d ends it"
+	WhenRoom          = "%s; " + OtherFirst
 	WhenPutBack       = "%s; " + PutBack
 	WithoutBackend    = "without --backend %s the kernel runs in %s what %s lacks"
 )

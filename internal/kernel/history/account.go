@@ -45,11 +45,14 @@ type Account struct {
 	TakenOver []int64 `json:"taken_over,omitempty"`
 }
 
+// Size is what an entry counts for the limit of a journal, in bytes: about what it takes in memory, too.
+func Size(e *agentkernel.Entry) int64 { return entryCost + int64(len(e.Args)) + int64(len(e.Data)) }
+
 // Add counts an entry that stands behind all that were added before.
 func (a *Account) Add(e *agentkernel.Entry) {
 	a.Amounts = a.Amounts.Add(e)
 	a.Repeats = a.Repeats.add(e)
-	a.Journal += entryCost + int64(len(e.Args)) + int64(len(e.Data))
+	a.Journal += Size(e)
 	switch e.Kind {
 	case agentkernel.EntryCreated:
 		a.Imported = a.Imported || e.Imported != nil

@@ -32,8 +32,19 @@ func Unreadable(rec agentkernel.ProcessRecord, lost *agentkernel.Error) agentker
 	return Shown(rec, lost)
 }
 
+// NotRead shows a process that was left as it was because there is no room to repeat its journal; any other error it returns.
+func NotRead(rec agentkernel.ProcessRecord, err error) ([]agentkernel.Process, error) {
+	if !NoRoom(err) {
+		return nil, err
+	}
+	return []agentkernel.Process{Unreadable(rec, agentkernel.AsError(err, "", ""))}, nil
+}
+
 // UnreadableNote says why a process is paused of which a payload cannot be read, and what to do.
 func UnreadableNote(pid agentkernel.PID, lost *agentkernel.Error) string {
+	if NoRoom(lost) {
+		return fmt.Sprintf(advice.WhenRoom, lost.Message(), pid, pid)
+	}
 	return fmt.Sprintf(advice.WhenPutBack, lost.Message(), pid, pid)
 }
 
@@ -41,6 +52,9 @@ func UnreadableNote(pid agentkernel.PID, lost *agentkernel.Error) string {
 func Left(list []agentkernel.Process, pid agentkernel.PID) error {
 	for i := range list {
 		if p := &list[i]; p.PID == pid && p.NotTakenUp() {
+			if NoRoom(p.Error) {
+				return p.Error.WithPID(pid).WithHint(advice.OtherFirst, pid, pid)
+			}
 			return p.Error.WithPID(pid).WithHint(advice.PutBack, pid, pid)
 		}
 	}

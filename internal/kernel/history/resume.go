@@ -14,18 +14,18 @@ import (
 // Resume folds the journal of a process from a base on. entries is what it read for that: all of the journal if whole is set.
 // lost says that something cannot be read, or is not there: then nothing of it can be continued. at is the locals where a base
 // stands; nil: there are none. A base whose locals cannot be read is not used: the journal has all of them.
-func Resume(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID, base Base, whole bool,
+func Resume(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PID, base Base, whole bool, full func(bytes int64) bool,
 	at func(*Base) (Locals, error)) (h *History, entries []agentkernel.Entry, lost, err error) {
 	from := int64(1)
 	if base.Seq > 0 && !base.Whole() && !whole {
 		from = base.Seq
 	}
-	entries, lost, err = Entries(ctx, store, pid, from, 0)
+	entries, lost, err = Tail(ctx, store, pid, from, full)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	if len(entries) == 0 || entries[len(entries)-1].Seq < base.Seq {
-		h, entries, lost, err = Resume(ctx, store, pid, Base{}, whole, at)
+		h, entries, lost, err = Resume(ctx, store, pid, Base{}, whole, full, at)
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -45,12 +45,12 @@ func Resume(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.
 	var kept Locals
 	if at != nil {
 		if kept, err = at(&base); err != nil && base.Seq > 0 {
-			return Resume(ctx, store, pid, Base{}, whole, at)
+			return Resume(ctx, store, pid, Base{}, whole, full, at)
 		}
 	}
 	h = FoldInto(kept, base, entries)
 	if h.Stale() {
-		return Resume(ctx, store, pid, Base{}, whole, at)
+		return Resume(ctx, store, pid, Base{}, whole, full, at)
 	}
 	return h, entries, lost, nil
 }

@@ -95,7 +95,7 @@ func TestResume(t *testing.T) {
 		"all of it, for its locals":         {entries: 7, locals: errors.New("of a later version"), read: []int64{1, 2, 3, 4, 5, 6, 7}},
 		"shorter than the image":            {entries: 4, read: []int64{1, 2, 3, 4}, lost: agentkernel.CodeCorrupt},
 	} {
-		h, entries, lost, err := history.Resume(t.Context(), output(c.entries), 7, base, c.whole, func(b *history.Base) (history.Locals, error) {
+		h, entries, lost, err := history.Resume(t.Context(), output(c.entries), 7, base, c.whole, nil, func(b *history.Base) (history.Locals, error) {
 			if b.Seq == 0 {
 				return nil, nil
 			}

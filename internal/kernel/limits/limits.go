@@ -35,10 +35,14 @@ func TimeLeft(l *agentkernel.Limits, ran time.Duration) time.Duration {
 	return max(time.Duration(l.Time)-ran, 0) + watchdogGrace
 }
 
-// Journal ends a process with whose journals, its own and its tree's, too much was written; nil: it was not.
-func Journal(l *agentkernel.Limits, written int64) *agentkernel.Error {
-	if written <= l.Journal {
+// Journal ends a process with whose journals, its own and its tree's, too much was written; nil: it was not. most is what the kernel can have
+// in memory to repeat one.
+func Journal(l *agentkernel.Limits, written, most int64) *agentkernel.Error {
+	switch {
+	case written <= min(l.Journal, most):
 		return nil
+	case most < l.Journal:
+		return reached("journal", bytesize.Text(most), bytesize.Text(written)).WithHint(advice.MoreMemory)
 	}
 	return reached("journal", bytesize.Text(l.Journal), bytesize.Text(written)).WithHint(advice.PassByName)
 }

@@ -16,7 +16,7 @@ var l = agentkernel.Limits{Calls: 10, Journal: 1000, Disk: 1000, Output: 10, InF
 func TestWhatMayBeUsed(t *testing.T) {
 	for name, at := range map[string]func(beyond int64) *agentkernel.Error{
 		"calls":   func(n int64) *agentkernel.Error { return limits.Calls(&l, 10+n) },
-		"journal": func(n int64) *agentkernel.Error { return limits.Journal(&l, 1000+n) },
+		"journal": func(n int64) *agentkernel.Error { return limits.Journal(&l, 1000+n, 1<<40) },
 		"disk":    func(n int64) *agentkernel.Error { return limits.Disk(&l, 1000+n, 7) },
 		"output": func(n int64) *agentkernel.Error {
 			_, err := limits.Output(&l, 4, strings.Repeat("x", 6+int(n)))
@@ -46,7 +46,7 @@ func TestWhatMayBeUsed(t *testing.T) {
 // Whatever limit the kernel itself ends a program for, the error says what raises it.
 func TestErrorsHaveHints(t *testing.T) {
 	_, output := limits.Output(&l, 11, "x")
-	for _, err := range []*agentkernel.Error{limits.Calls(&l, 99), limits.Journal(&l, 9999), limits.Disk(&l, 9999, 7), limits.Time(&l, time.Hour),
+	for _, err := range []*agentkernel.Error{limits.Calls(&l, 99), limits.Journal(&l, 9999, 1<<40), limits.Disk(&l, 9999, 7), limits.Time(&l, time.Hour),
 		limits.Wall(&l, time.Hour, 7), limits.InFlight(&l, "x", 9), agentkernel.AsError(limits.Processes(&l, "x"), "", ""), output} {
 		if err == nil || err.Hint == "" {
 			t.Errorf("%v has no hint", err)

@@ -9,6 +9,7 @@ import (
 	"agentkernel/internal/journal"
 	"agentkernel/internal/kernel/advice"
 	"agentkernel/internal/kernel/history"
+	"agentkernel/internal/kernel/room"
 )
 
 // Replay is what a journal still knows: calls with their results in the order in which they were delivered, and what was
@@ -17,10 +18,37 @@ type Replay struct {
 	history.Queue
 	session bool // see sameButAddresses
 	skip    int  // bytes of Output[0] that were repeated
+	all     *room.Total
+	share   room.Share // of all
 }
 
-// New returns the replay of a journal. session: its program is a session, whose cells show addresses.
-func New(q history.Queue, session bool) *Replay { return &Replay{Queue: q, session: session} }
+// New returns the replay of a journal. session: its program is a session, whose cells show addresses. all counts what is in memory of journals
+// that are repeated, until Drop.
+func New(q history.Queue, session bool, all *room.Total) *Replay {
+	r := &Replay{Queue: q, session: session, all: all}
+	n := int64(0)
+	for id, e := range q.Calls {
+		if _, twice := q.Results[id]; !twice || !e.Done {
+			n += history.Size(&e)
+		}
+	}
+	for _, e := range q.Results {
+		n += history.Size(&e)
+	}
+	for i := range q.Output {
+		n += history.Size(&q.Output[i])
+	}
+	all.Set(&r.share, n)
+	return r
+}
+
+// Drop ends a replay; nil: none. It returns nil.
+func (r *Replay) Drop() *Replay {
+	if r != nil {
+		r.all.Set(&r.share, 0)
+	}
+	return nil
+}
 
 // Diverged is the error that ends a program which does not repeat its journal.
 func Diverged(format string, args ...any) *agentkernel.Error {

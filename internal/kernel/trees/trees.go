@@ -36,7 +36,22 @@ type Forest struct {
 	// Total is what the kernel holds for all.
 	Total room.Total
 
+	// Repeated is what it has in memory of journals that are being repeated.
+	Repeated room.Total
+
 	trees sync.Map // agentkernel.PID -> *Tree
+}
+
+// small is the size of a journal that is repeated whatever else is.
+const small = 1 << 20
+
+// Repeatable says whether so many bytes of a journal are too many beside those that are being repeated; nil: they never are, as it is read for
+// a moment alone.
+func (fo *Forest) Repeatable(alone bool) func(bytes int64) bool {
+	if alone {
+		return nil
+	}
+	return func(bytes int64) bool { return bytes > small && fo.Repeated.Exceeded(bytes) }
 }
 
 // Of gives the tree of a process, nil if it is alone. A member of an earlier kernel joins when it is first seen.
