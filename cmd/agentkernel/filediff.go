@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -133,27 +134,53 @@ func (a *app) patch(k agentkernel.Kernel, changes *agentkernel.Changes, c *agent
 	if c.Kind == agentkernel.FileDeleted {
 		newName = "/dev/null"
 	}
+	if there != (newName != "/dev/null") && before+after == "" { // it has no lines that would say what becomes of it
+		return head + emptyFile(c), nil
+	}
 	return head + diff.Unified(oldName, newName, before, after), nil
 }
 
-// patchHead says before a patch what it compares, where that is not what the process saw.
+// emptyFile is the patch of an empty file that was added or deleted, as git writes it.
+func emptyFile(c *agentkernel.Change) string {
+	does, mode := "new", "100644"
+	if c.Kind == agentkernel.FileDeleted {
+		does = "deleted"
+	}
+	if bits, err := strconv.ParseUint(c.Mode, 8, 32); err == nil && bits&0o100 != 0 {
+		mode = "100755"
+	}
+	return fmt.Sprintf("diff --git %s %s\n%s file mode %s\n", inQuotes("a/"+c.Name()), inQuotes("b/"+c.Name()), does, mode)
+}
+
+// patchHead says before a patch what it compares, where that is not what the process saw. It begins with no name, which patch could take for a
+// line of its own.
 func patchHead(c *agentkernel.Change) string {
 	switch {
 	case c.Conflict == "":
 		return ""
 	case noFolder(*c):
-		return fileText(c.Name()) + " " + c.Conflict + "\n"
+		return "# " + fileText(c.Name()) + " " + c.Conflict + "\n"
 	}
-	return fileText(c.Name()) + " " + c.Conflict + " in the folder: this is the difference to what the folder has now, not to what the process saw\n"
+	return "# " + fileText(c.Name()) + " " + c.Conflict + " in the folder: this is the difference to what the folder has now, not to what the process saw\n"
 }
 
 // patchName is a name as git writes it into a patch, and git and patch read it: the whole in quotes if need be, with
-// bytes in octal. It takes the name as PathText writes it: git and patch do not know that writing.
+// bytes in octal. It takes the name as PathText writes it: git and patch do not know that writing. A tab ends a name with blanks, which patch
+// reads to the first otherwise.
 func patchName(name string) string {
-	name = agentkernel.RawPath(name)
-	if utf8.ValidString(name) && fileText(name) == name && !strings.ContainsAny(name, `"\\`) {
-		return name
+	raw := agentkernel.RawPath(name)
+	switch {
+	case !utf8.ValidString(raw) || fileText(raw) != raw || strings.ContainsAny(raw, `"\\`):
+		return inQuotes(name)
+	case strings.Contains(raw, " "):
+		return raw + "\t"
 	}
+	return raw
+}
+
+// inQuotes is a name, as PathText writes it, as git and patch read it in quotes.
+func inQuotes(name string) string {
+	name = agentkernel.RawPath(name)
 	var b strings.Builder
 	for rest := name; rest != ""; {
 		c, n := utf8.DecodeRuneInString(rest)

@@ -55,28 +55,44 @@ func TestGetShowsNothingThatATerminalObeys(t *testing.T) {
 	}
 }
 
-// Names in patches are those that git reads, and nothing that a terminal obeys.
+// Names in patches are those that git and patch read, and nothing that a terminal obeys.
 func TestPatchNamesAreThoseOfGit(t *testing.T) {
 	for name, want := range map[string]string{
-		"plain über": "b/plain über", "esc\x1b": `"b/esc\033"`, `q"b\`: `"b/q\"b\\"`, "line\nend": `"b/line\012end"`, "turn\u202e": `"b/turn\342\200\256"`,
-		"caf\xe9.txt": `"b/caf\351.txt"`, `caf\xe9.txt`: `"b/caf\\xe9.txt"`, `\x5c`: `"b/\\x5c"`, "instead \ufffd": "b/instead \ufffd", "\ufffd\n\xff": `"b/` + "\ufffd" + `\012\377"`,
+		"plainüber": "b/plainüber", "plain über": "b/plain über\t", ".envrc notes": "b/.envrc notes\t", "esc\x1b": `"b/esc\033"`, `q"b\`: `"b/q\"b\\"`, "line\nend": `"b/line\012end"`, "turn\u202e": `"b/turn\342\200\256"`,
+		"caf\xe9.txt": `"b/caf\351.txt"`, `caf\xe9.txt`: `"b/caf\\xe9.txt"`, `\x5c`: `"b/\\x5c"`, "instead \ufffd": "b/instead \ufffd\t", "\ufffd\n\xff": `"b/` + "\ufffd" + `\012\377"`,
 	} {
 		got := patchName("b/" + agentkernel.PathText(name))
 		if got != want {
-			t.Errorf("%q: %s, want %s", name, got, want)
+			t.Errorf("%q: %q, want %q", name, got, want)
 			continue
 		}
-		if _, err := exec.LookPath("git"); err != nil {
-			continue
+		full := diff.Unified("/dev/null", got, "", "x\n")
+		empty := emptyFile(&agentkernel.Change{Path: agentkernel.PathText(name), Kind: agentkernel.FileAdded, Mode: "644"})
+		makes(t, name, full, "git", "apply", "-")
+		makes(t, name, empty, "git", "apply", "-")
+		if !strings.Contains(name, "\n") { // which patch refuses
+			makes(t, name, full, "patch", "-p1", "-s")
+			makes(t, name, empty, "patch", "-p1", "-s")
 		}
-		dir := t.TempDir()
-		cmd := exec.CommandContext(t.Context(), "git", "apply", "-")
-		cmd.Dir, cmd.Stdin = dir, strings.NewReader(diff.Unified("/dev/null", got, "", "x\n"))
-		cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%q: %v %s", name, err, out)
-		} else if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			t.Errorf("%q: git made another file: %v", name, err)
-		}
+	}
+}
+
+// makes says whether a patch makes the file name, and no other, as a tool reads it.
+func makes(t *testing.T, name, text, tool string, args ...string) {
+	t.Helper()
+	if _, err := exec.LookPath(tool); err != nil {
+		return
+	}
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), tool, args...)
+	cmd.Dir, cmd.Stdin = dir, strings.NewReader(text)
+	cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%s, %q: %v %s", tool, name, err, out)
+		return
+	}
+	if list, err := os.ReadDir(dir); err != nil || len(list) != 1 || list[0].Name() != name {
+		t.Errorf("%s, %q: made %v, %v", tool, name, list, err)
 	}
 }

@@ -15,7 +15,7 @@ func TestNamesThatActUnasked(t *testing.T) {
 		".rprofile", "rprofile.site", ".renviron", ".rdata", ".ghci", ".haskeline", ".ocamlinit", ".octaverc", "octaverc", ".iex.exs", ".erlang",
 		".perldb", ".byebugrc", ".rdebugrc", ".rdbgrc", ".rdbgrc.rb", "maxima-init.mac", "maxima-init.lisp", ".sbclrc", ".guile", ".julia/x",
 		".ipython/x", ".jupyter/x", "ipython_config.py", "jupyter_notebook_config.py", "gradle.properties", ".sbtopts", ".jvmopts", ".scalaopts",
-		".psqlrc", ".sqliterc", ".my.cnf", ".mylogin.cnf", ".huskyrc.js", ".trunk/x", "hk.pkl", ".hk.pkl", "captainhook.json",
+		".psqlrc", ".sqliterc", ".my.cnf", ".mylogin.cnf", ".huskyrc.js", ".lefthook/pre-commit/x.sh", ".zshrc.zwc", ".zlogin.zwc", "_vimrc", "_gvimrc", ".trunk/x", "hk.pkl", ".hk.pkl", "captainhook.json",
 		"_darcs/prefs/defaults", ".pijul/config", ".bzr/branch/branch.conf", ".fossil-settings/editor", "tools/srv/y.py", "tools",
 		".jj/repo", ".jj/repo/config-id", ".jj/workspace-config.toml", ".jj/repo/store/git_target", ".pijul/hooks/x", "devbox.json", ".shadowenv.d/x", ".xonshrc", ".zshrc.local", ".bashrc.local",
 		".vimrc.local", ".local.vimrc", ".bsp/sbt.json", ".bloop/x.json", "hie.yaml", ".ropeproject/config.py", ".solargraph.yml", ".phan/config.php", ".ctags.d/x", ".buckconfig", ".buckconfig.local", ".proverc",

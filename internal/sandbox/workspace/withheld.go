@@ -11,7 +11,7 @@ var acting = newTable(actingGroups)
 
 var actingGroups = []group{
 	{"git acts on it", []string{".gitconfig", ".gitmodules", ".git-credentials", ".lfsconfig"}},
-	{"hooks of git run it", []string{".husky/", ".githooks/", ".pre-commit-config.yaml", ".pre-commit-config.yml", "lefthook*.yml", ".lefthook*.yml",
+	{"hooks of git run it", []string{".husky/", ".lefthook/", ".lefthook-local/", ".githooks/", ".pre-commit-config.yaml", ".pre-commit-config.yml", "lefthook*.yml", ".lefthook*.yml",
 		"lefthook*.yaml", ".lefthook*.yaml",
 		"lefthook*.toml", ".lefthook*.toml", "lefthook*.json", ".lefthook*.json", "prek.toml", ".overcommit.yml", ".lintstagedrc*", "lint-staged.config.*", ".simple-git-hooks.*", "simple-git-hooks.*",
 		".huskyrc*", ".trunk/", "hk.pkl", ".hk.pkl", "captainhook.json"}},
@@ -27,8 +27,8 @@ var actingGroups = []group{
 	{"the shell or the session runs it", []string{".profile", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".zshrc", ".zshenv", ".zprofile",
 		".zlogin", ".zlogout", ".cshrc", ".tcshrc", ".login", ".kshrc", ".inputrc", ".xprofile", ".xinitrc", ".xsession", ".pam_environment", ".tmux.conf", ".screenrc",
 		".ssh/", ".gnupg/", ".config/", ".local/", "*.desktop", "autorun.inf", "desktop.ini",
-		".bashrc.d/", ".bash_enter", ".xsessionrc", ".xserverrc", ".forward", ".procmailrc", ".rhosts", ".shosts", ".k5login", ".mkshrc", ".xonshrc", ".zshrc.local", ".bashrc.local"}},
-	{"editors act on it", []string{".vscode/", "*.code-workspace", ".idea/", ".zed/", ".fleet/", ".vs/", ".devcontainer/", ".devcontainer.json", ".vimrc", ".gvimrc", ".exrc",
+		".bashrc.d/", ".bash_enter", ".xsessionrc", ".xserverrc", ".forward", ".procmailrc", ".rhosts", ".shosts", ".k5login", ".mkshrc", ".xonshrc", ".zshrc.local", ".bashrc.local", ".zshrc.zwc", ".zshenv.zwc", ".zprofile.zwc", ".zlogin.zwc", ".zlogout.zwc"}},
+	{"editors act on it", []string{".vscode/", "*.code-workspace", ".idea/", ".zed/", ".fleet/", ".vs/", ".devcontainer/", ".devcontainer.json", ".vimrc", ".gvimrc", "_vimrc", "_gvimrc", ".exrc", "_exrc",
 		".nvimrc", ".nvim.lua", ".nvim/", ".lvimrc", ".vim/", ".emacs", ".emacs.d/", ".dir-locals*.el", "*.sublime-project", ".gitpod.yml", ".gitpod.dockerfile", ".replit", ".idx/",
 		".codesandbox/", ".project", ".classpath", ".settings/", ".helix/", ".lazy.lua", ".ycm_extra_conf.py", ".vimrc.local", ".local.vimrc", ".bsp/", ".bloop/", "hie.yaml", ".ropeproject/", ".solargraph.yml", ".phan/config.php", ".ctags", ".ctags.d/", ".pylintrc", "pylintrc"}},
 	{"assistants act on it", []string{"*mcp*.json", ".mcp.yml", ".mcp.yaml", "claude.md", "claude.local.md", "agents.md", "agent.md", "agents.override.md", "gemini.md", "qwen.md", "crush.md", "warp.md",
