@@ -77,7 +77,7 @@ func (a *app) inspect(k agentkernel.Kernel, pid agentkernel.PID) (*inspection, e
 		return nil, err
 	}
 	i := &inspection{Process: public(p), Spec: json.RawMessage("null"), State: map[string]json.RawMessage{}, Children: []agentkernel.PID{}}
-	entries, err := k.Journal(a.ctx, pid, 1, 0)
+	entries, err := a.leanJournal(k, pid)
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func (c *whyCmd) Run(a *app) error {
 		return err
 	}
 	defer k.Close()
-	entries, err := k.Journal(a.ctx, p.PID, 1, 0)
+	entries, err := a.leanJournal(k, p.PID)
 	if err != nil {
 		return err
 	}
