@@ -73,7 +73,7 @@ func endOfText(raw []byte, i int) int {
 func cutText(text []byte) []byte {
 	end := 1
 	for end < leanText {
-		n := 1
+		var n int
 		switch {
 		case text[end] == '\\' && text[end+1] == 'u':
 			n = 6

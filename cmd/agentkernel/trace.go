@@ -79,7 +79,9 @@ func (a *app) printOpenWaits(p agentkernel.Process, list []trace.OpenWait) error
 func (c *traceCmd) load(a *app, k agentkernel.Kernel, p agentkernel.Process) (*trace.Tree, error) {
 	read := a.leanJournal
 	if c.Full || a.cli.JSON || c.Format != "text" {
-		read = func(k agentkernel.Kernel, pid agentkernel.PID) ([]agentkernel.Entry, error) { return k.Journal(a.ctx, pid, 1, 0) }
+		read = func(k agentkernel.Kernel, pid agentkernel.PID) ([]agentkernel.Entry, error) {
+			return k.Journal(a.ctx, pid, 1, 0)
+		}
 	}
 	entries, err := read(k, p.PID)
 	if err != nil {
