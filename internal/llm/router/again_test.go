@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -18,7 +20,7 @@ import (
 // requeued asks as the kernel does: a query that waits for its turn again is planned anew, and each Ask may take so long.
 func requeued(t *testing.T, r *router.Router, q *llm.Query, tell func(llm.Delta) error) (rounds int, res *llm.Result, used agentkernel.Amounts, err error) {
 	t.Helper()
-	q.ID, q.Requeues = "1/1", true
+	q.ID, q.Requeues = "1/1 "+q.Request.Messages[0].Parts[0].Text, true
 	var before llm.Plan
 	for {
 		rounds++
@@ -156,6 +158,33 @@ func TestAQueryThatIsPlannedAnew(t *testing.T) {
 		second.Drop()
 		if text := second.Waiting(); text != "" {
 			t.Errorf("it is remembered: %q", text)
+		}
+	})
+}
+
+// TestARefusedQueryKeepsItsPlace: by its age it goes before those that were asked after it, however long it had waited before it was sent.
+func TestARefusedQueryKeepsItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		r, _ := set(t, map[string]func(int, *llm.Request) (*llm.Answer, error){"openai": func(n int, q *llm.Request) (*llm.Answer, error) {
+			order = append(order, q.Messages[0].Parts[0].Text)
+			if n == 2 {
+				return nil, &llm.Error{Kind: llm.RateLimited, Status: 429, Sent: true, RetryAfter: time.Minute, Message: "too many"}
+			}
+			return text("pong")
+		}}, "fast openai:gpt-5-mini concurrent=1")
+		var all sync.WaitGroup
+		for _, name := range []string{"first", "old", "young", "younger"} {
+			all.Go(func() {
+				if _, _, _, err := requeued(t, r, ask(name), nil); err != nil {
+					t.Error(err)
+				}
+			})
+			time.Sleep(100 * time.Millisecond)
+		}
+		all.Wait()
+		if want := []string{"first", "old", "old", "young", "younger"}; !slices.Equal(order, want) {
+			t.Errorf("they were sent in the order %v, want %v", order, want)
 		}
 	})
 }
