@@ -3,6 +3,7 @@ package router_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -187,4 +188,39 @@ func TestARefusedQueryKeepsItsPlace(t *testing.T) {
 			t.Errorf("they were sent in the order %v, want %v", order, want)
 		}
 	})
+}
+
+// TestOneRefusal: one 429, of which the server says nothing more, does not hold a few programs for minutes: it may mean anything.
+func TestOneRefusal(t *testing.T) {
+	for _, programs := range []int{1, 2, 5} {
+		for _, warm := range []int{0, 3} {
+			synctest.Test(t, func(t *testing.T) {
+				r, _ := set(t, map[string]func(int, *llm.Request) (*llm.Answer, error){"openai": func(n int, _ *llm.Request) (*llm.Answer, error) {
+					if n == warm+1 {
+						return nil, &llm.Error{Kind: llm.RateLimited, Status: 429, Sent: true, Message: "too many"}
+					}
+					a, err := text("pong")
+					a.Usage = llm.Usage{Input: 100, Output: 100}
+					return a, err
+				}}, "fast openai:gpt-5-mini")
+				asks := func(name string, n int) {
+					for i := range n {
+						if _, _, _, err := requeued(t, r, ask(fmt.Sprint(strings.Repeat("word ", 80), name, i)), nil); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+				asks("before", warm)
+				begun := time.Now()
+				var all sync.WaitGroup
+				for i := range programs {
+					all.Go(func() { asks(fmt.Sprint("program ", i, " "), 10) })
+				}
+				all.Wait()
+				if took := time.Since(begun); took > 85*time.Second {
+					t.Errorf("%d programs with ten questions each took %s, after %d answers", programs, took, warm)
+				}
+			})
+		}
+	}
 }

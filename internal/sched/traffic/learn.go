@@ -37,6 +37,7 @@ const (
 	stale       = 5 * time.Minute  // after which it counts no more which was refused last
 	probing     = time.Minute      // in which a pace doubles then
 	further     = 1.05             // times the pace that was measured: it has grown
+	leastFirst  = 5 * time.Second  // in which one call goes out at least after the first refusal, which may mean anything: what has passed until then says little
 	shrink      = 0.7              // of the calls under way, when the server has refused one without another reason
 	rounding    = 1000             // Anthropic rounds what remains to so many tokens
 	doubtful    = 2                // times what a refused call was thought to use: if less was left, it may have been too little
@@ -265,7 +266,11 @@ func (c *Controller) repace(call *Call) (found bool) {
 				b.pace = b.measured * careful / max(b.share, tiny)
 				level, found = min(level, -c.slack*b.rate()), true
 			}
-			b.pace = max(b.pace, (call.charged[i]+call.held[i]+call.late[i])/b.period/max(b.share, tiny)) // one such call for each period: with less nothing more would ever be found out
+			least := b.period // one such call for each period: with less nothing more would ever be found out
+			if !known {
+				least = leastFirst.Seconds()
+			}
+			b.pace = max(b.pace, (call.charged[i]+call.held[i]+call.late[i])/least/max(b.share, tiny))
 			b.good, b.grown = b.pace, c.now
 			b.set(level)
 		}
