@@ -106,6 +106,9 @@ func (a *Tries) counts() func() {
 // t is a ticket of Acquire for the first attempt of a call whose turn it is; nil: it has none. send returns what was used. It must pass
 // the heads of answers on to the ticket, and must not end it.
 func (a *Tries) Run(ctx context.Context, t *Ticket, send func(context.Context, *Ticket) (*llm.Usage, error)) error {
+	if t != nil && t.queued.Before(a.since) { // for its first try
+		a.since = t.queued
+	}
 	for {
 		var err error
 		if t == nil {

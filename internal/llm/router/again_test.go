@@ -3,8 +3,11 @@ package router_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -18,7 +21,7 @@ import (
 // requeued asks as the kernel does: a query that waits for its turn again is planned anew, and each Ask may take so long.
 func requeued(t *testing.T, r *router.Router, q *llm.Query, tell func(llm.Delta) error) (rounds int, res *llm.Result, used agentkernel.Amounts, err error) {
 	t.Helper()
-	q.ID, q.Requeues = "1/1", true
+	q.ID, q.Requeues = "1/1 "+q.Request.Messages[0].Parts[0].Text, true
 	var before llm.Plan
 	for {
 		rounds++
@@ -158,4 +161,66 @@ func TestAQueryThatIsPlannedAnew(t *testing.T) {
 			t.Errorf("it is remembered: %q", text)
 		}
 	})
+}
+
+// TestARefusedQueryKeepsItsPlace: by its age it goes before those that were asked after it, however long it had waited before it was sent.
+func TestARefusedQueryKeepsItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		r, _ := set(t, map[string]func(int, *llm.Request) (*llm.Answer, error){"openai": func(n int, q *llm.Request) (*llm.Answer, error) {
+			order = append(order, q.Messages[0].Parts[0].Text)
+			if n == 2 {
+				return nil, &llm.Error{Kind: llm.RateLimited, Status: 429, Sent: true, RetryAfter: time.Minute, Message: "too many"}
+			}
+			return text("pong")
+		}}, "fast openai:gpt-5-mini concurrent=1")
+		var all sync.WaitGroup
+		for _, name := range []string{"first", "old", "young", "younger"} {
+			all.Go(func() {
+				if _, _, _, err := requeued(t, r, ask(name), nil); err != nil {
+					t.Error(err)
+				}
+			})
+			time.Sleep(100 * time.Millisecond)
+		}
+		all.Wait()
+		if want := []string{"first", "old", "old", "young", "younger"}; !slices.Equal(order, want) {
+			t.Errorf("they were sent in the order %v, want %v", order, want)
+		}
+	})
+}
+
+// TestOneRefusal: one 429, of which the server says nothing more, does not hold a few programs for minutes: it may mean anything.
+func TestOneRefusal(t *testing.T) {
+	for _, programs := range []int{1, 2, 5} {
+		for _, warm := range []int{0, 3} {
+			synctest.Test(t, func(t *testing.T) {
+				r, _ := set(t, map[string]func(int, *llm.Request) (*llm.Answer, error){"openai": func(n int, _ *llm.Request) (*llm.Answer, error) {
+					if n == warm+1 {
+						return nil, &llm.Error{Kind: llm.RateLimited, Status: 429, Sent: true, Message: "too many"}
+					}
+					a, err := text("pong")
+					a.Usage = llm.Usage{Input: 100, Output: 100}
+					return a, err
+				}}, "fast openai:gpt-5-mini")
+				asks := func(name string, n int) {
+					for i := range n {
+						if _, _, _, err := requeued(t, r, ask(fmt.Sprint(strings.Repeat("word ", 80), name, i)), nil); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+				asks("before", warm)
+				begun := time.Now()
+				var all sync.WaitGroup
+				for i := range programs {
+					all.Go(func() { asks(fmt.Sprint("program ", i, " "), 10) })
+				}
+				all.Wait()
+				if took := time.Since(begun); took > 85*time.Second {
+					t.Errorf("%d programs with ten questions each took %s, after %d answers", programs, took, warm)
+				}
+			})
+		}
+	}
 }

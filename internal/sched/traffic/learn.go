@@ -37,6 +37,7 @@ const (
 	stale       = 5 * time.Minute  // after which it counts no more which was refused last
 	probing     = time.Minute      // in which a pace doubles then
 	further     = 1.05             // times the pace that was measured: it has grown
+	leastFirst  = 5 * time.Second  // in which one call goes out at least after the first refusal, which may mean anything: what has passed until then says little
 	shrink      = 0.7              // of the calls under way, when the server has refused one without another reason
 	rounding    = 1000             // Anthropic rounds what remains to so many tokens
 	doubtful    = 2                // times what a refused call was thought to use: if less was left, it may have been too little
@@ -265,7 +266,11 @@ func (c *Controller) repace(call *Call) (found bool) {
 				b.pace = b.measured * careful / max(b.share, tiny)
 				level, found = min(level, -c.slack*b.rate()), true
 			}
-			b.pace = max(b.pace, (call.charged[i]+call.held[i]+call.late[i])/b.period/max(b.share, tiny)) // one such call for each period: with less nothing more would ever be found out
+			least := b.period // one such call for each period: with less nothing more would ever be found out
+			if !known {
+				least = leastFirst.Seconds()
+			}
+			b.pace = max(b.pace, (call.charged[i]+call.held[i]+call.late[i])/least/max(b.share, tiny))
 			b.good, b.grown = b.pace, c.now
 			b.set(level)
 		}
@@ -361,7 +366,7 @@ func (c *Controller) plenty() bool {
 }
 
 // grow allows for more after an answer: for more calls under way, and for more of what the server has refused once.
-func (c *Controller) grow() {
+func (c *Controller) grow(call *Call) {
 	most := float64(MostBound)
 	if n := c.cfg.Limits.Concurrency; n > 0 {
 		most = float64(n)
@@ -374,7 +379,7 @@ func (c *Controller) grow() {
 		}
 		c.bound = min(c.bound, most)
 	}
-	if c.queue.count == 0 {
+	if c.queue.count == 0 && !call.waited { // a program that asks one thing after the other leaves no queue behind
 		return
 	}
 	for i := range c.buckets {
@@ -390,6 +395,18 @@ func (c *Controller) grow() {
 		}
 		if b.amount > 0 && b.pace >= b.amount/b.period || b.amount == 0 && b.calm > 4*patient && c.now-b.since > 3*int64(stale) { // it is none
 			b.pace = 0
+		}
+	}
+}
+
+// fit raises the paces of limits that nobody has said to what one call has used, for each period: the server had let that pass. Else a pace that
+// was measured while small calls were refused would hold a large one, and all behind it, for hours.
+func (c *Controller) fit(call *Call, in, out float64) {
+	for i, used := range [kinds]float64{requests: 1, input: in, output: out, tokens: in + out} {
+		if b := &c.buckets[i]; b.pace > 0 && b.amount == 0 {
+			expected := call.charged[i] + call.held[i] + call.late[i]
+			used = min(used, max(expected, maxDebt*b.pace*b.period)) // what a server says beyond that it may have made up
+			b.pace = max(b.pace, used/b.period/max(b.share, tiny))
 		}
 	}
 }

@@ -172,3 +172,36 @@ func TestRefusalsLeaveAPace(t *testing.T) {
 		t.Errorf("%.2f a minute", l.Pace*60)
 	}
 }
+
+// TestLargeCallsAfterAPace: what small calls have shown of a server does not hold large ones, sent one after the other, for hours.
+func TestLargeCallsAfterAPace(t *testing.T) {
+	for _, tokens := range []int64{300, 3000, 30_000} {
+		c := traffic.New(traffic.Config{Key: "a", Family: "f"}, start)
+		now := start
+		var refused []*traffic.Call
+		for range 3 {
+			refused = append(refused, send(t, c, traffic.Cost{Input: 100, Output: 100}, now))
+		}
+		now = now.Add(time.Second)
+		for _, call := range refused {
+			c.Refused(call, nil, 0, now)
+		}
+		began := now
+		for range 10 {
+			call := &traffic.Call{Cost: traffic.Cost{Input: tokens, Output: 100}}
+			c.Push(call, now)
+			for c.Pop(now) == nil {
+				at, ok := c.Next(now)
+				if !ok {
+					t.Fatalf("%d tokens: it is never sent", tokens)
+				}
+				now = at
+			}
+			now = now.Add(time.Second)
+			c.Settle(call, traffic.Usage{Input: tokens, Output: 100}, now)
+		}
+		if took := now.Sub(began); took > 8*time.Minute {
+			t.Errorf("ten calls of %d tokens took %s", tokens, took)
+		}
+	}
+}

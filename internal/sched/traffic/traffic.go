@@ -100,6 +100,7 @@ type Call struct {
 	seconds float64
 	work    float64 // seconds, as they looked when it was queued
 	victim  bool
+	waited  bool // for what a limit lets pass
 }
 
 type state int8
@@ -275,6 +276,7 @@ func (c *Controller) Pop(now time.Time) *Call {
 	c.weigh(call)
 	kind, why, _ := c.room(call)
 	if why != waitNothing {
+		call.waited = call.waited || why == waitLevel
 		if c.blocked.why != why || c.blocked.kind != kind {
 			c.blocked = blocked{kind, why, c.now}
 		}
@@ -433,11 +435,12 @@ func (c *Controller) Settle(call *Call, used Usage, now time.Time) {
 		return
 	}
 	c.flows = c.flows || call.sent > c.buckets[requests].since
-	c.grow()
 	in, out := float64(used.Input), float64(used.Output)
 	if !c.cfg.CachedInputFree {
 		in += float64(used.Cached)
 	}
+	c.grow(call)
+	c.fit(call, in, out)
 	c.charge(call, in, out)
 }
 
