@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"agentkernel"
@@ -252,7 +254,13 @@ func (a *app) embed(dir *datadir.Dir) (*session, error) {
 		a.con.Note("other terminals cannot attach to this kernel: %v", err)
 		return s, nil
 	}
-	s.closers = append(s.closers, l.Close)
+	var ended atomic.Bool
+	go func() {
+		if <-l.Done(); !ended.Load() && a.ctx.Err() == nil { // somebody wants the kernel to end, which is this command
+			_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
+		}
+	}()
+	s.closers = append(s.closers, func() error { ended.Store(true); return l.Close() })
 	return s, nil
 }
 

@@ -267,13 +267,21 @@ func (a *app) listRecovered(list []agentkernel.Process) error {
 // awaitAll waits for the recovered processes; the exit code is that of the first that did not end well. left were not taken up.
 func (a *app) awaitAll(k *session, list, left []agentkernel.Process) error {
 	code := 0
-	tasks := map[agentkernel.PID]*agentkernel.Spec{}
+	tasks, sessions := map[agentkernel.PID]*agentkernel.Spec{}, map[agentkernel.PID]bool{}
 	for _, p := range list {
-		if spec, err := k.Spec(a.ctx, p.PID); err == nil && agent.Does(&spec.Program) {
+		spec, err := k.Spec(a.ctx, p.PID)
+		switch {
+		case err == nil && agent.Does(&spec.Program):
 			tasks[p.PID] = &spec
+		case err == nil && spec.Program.Session:
+			sessions[p.PID] = true
 		}
 	}
 	for i, p := range list {
+		if sessions[p.PID] && !p.State.Terminal() {
+			a.con.Say("process %d is a session, which goes on as long as a client may come back to it, and is not waited for · agentkernel kill %d ends it", p.PID, p.PID)
+			continue
+		}
 		var end agentkernel.Process
 		said := p.Halted
 		if a.cli.JSON {

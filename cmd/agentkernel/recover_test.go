@@ -92,3 +92,31 @@ func TestRecoverNamesWhatIsLeft(t *testing.T) {
 		contains(t, "recover", r.err.String(), "process 7 cannot be taken up: a blob is missing")
 	}
 }
+
+// sessionKernel recovers a session, whose end nobody should wait for.
+type sessionKernel struct {
+	leftKernel
+	t *testing.T
+}
+
+func (k *sessionKernel) Spec(_ context.Context, pid agentkernel.PID) (agentkernel.Spec, error) {
+	return agentkernel.Spec{Program: agentkernel.Program{Session: pid == 7}}, nil
+}
+
+func (k *sessionKernel) Wait(ctx context.Context, pid agentkernel.PID) (agentkernel.Process, error) {
+	if pid == 7 {
+		k.t.Error("the session was waited for")
+	}
+	return k.leftKernel.Wait(ctx, pid)
+}
+
+// TestRecoverWaitsForNoSession: one goes on as long as a client may come back, for hours.
+func TestRecoverWaitsForNoSession(t *testing.T) {
+	r := newRig(t)
+	list := []agentkernel.Process{{PID: 7, State: agentkernel.StateWaiting}, {PID: 8, State: agentkernel.StateExited}}
+	r.any = &sessionKernel{leftKernel{r.kernel, list}, t}
+	if code := r.run("recover", "--wait"); code != 0 {
+		t.Errorf("exit code %d: %s", code, r.err.String())
+	}
+	contains(t, "recover", r.err.String(), "process 7 is a session", "agentkernel kill 7 ends it")
+}

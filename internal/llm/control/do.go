@@ -129,7 +129,7 @@ func (a *Tries) Run(ctx context.Context, t *Ticket, send func(context.Context, *
 			a.until = a.c.cfg.Clock.Now().Add(pause)
 			a.c.mu.Unlock()
 		}
-		if e := asError(a.last); a.call.Requeues && a.paid == 0 && (e.Retry() || e.Kind == llm.Canceled) { // others are of a deployment, and there may be no other
+		if e := asError(a.last); a.call.Requeues && a.paid == 0 && (e.Retry() || e.Kind == llm.Canceled && !e.Began && e.Usage == nil) { // others are of a deployment, and there may be no other
 			return ErrAgain
 		}
 		t = nil

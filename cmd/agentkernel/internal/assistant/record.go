@@ -106,7 +106,7 @@ func installed(host Host, c Client) (list []Place) {
 		if err != nil || r == nil || r.Client != c.Name {
 			continue
 		}
-		other.Scope, other.File, other.Folder = r.Scope, r.File, host.Home
+		other.Scope, other.File, other.Tools, other.Folder = r.Scope, r.File, r.Tools, host.Home
 		h := host
 		if r.Scope == Project {
 			h.Dir = filepath.Dir(r.Tools)

@@ -68,7 +68,11 @@ func (p *Place) PlanUninstall() (*Uninstall, error) {
 		err = u.merge()
 	}
 	if err == nil && u.tools.there && !u.ownTools() {
-		u.Notes = append(u.Notes, p.Tools+" holds more than install wrote, and stays; no client uses it any more")
+		if other := u.sharer(); other != "" {
+			u.Notes = append(u.Notes, p.Tools+" stays: "+other+" uses it, too")
+		} else {
+			u.Notes = append(u.Notes, p.Tools+" was there before, or has changed since, and stays; nothing that install wrote uses it any more")
+		}
 	}
 	return u, err
 }
@@ -146,7 +150,17 @@ func (p *Place) mustBeThere() error {
 
 // ownTools says that the tools file is as install made it.
 func (u *Uninstall) ownTools() bool {
-	return u.tools.there && u.tools.digest == u.old.ToolsSum && !u.old.ToolsWas
+	return u.tools.there && u.tools.digest == u.old.ToolsSum && !u.old.ToolsWas && u.sharer() == ""
+}
+
+// sharer is a client beside this one for which something is installed whose servers are in the same tools file; "": there is none.
+func (u *Uninstall) sharer() string {
+	for _, other := range Installed(u.Place.host) {
+		if other.record != u.Place.record && other.Tools == u.Place.Tools {
+			return other.Client.Title
+		}
+	}
+	return ""
 }
 
 // original takes the backup, if the file is what install wrote, or is gone.
