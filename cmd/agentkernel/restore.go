@@ -4,10 +4,12 @@ import (
 	"context"
 	"io"
 	"os"
+	"strings"
 
 	"agentkernel"
 	"agentkernel/cmd/agentkernel/internal/console"
 	"agentkernel/embedded"
+	"agentkernel/internal/shellword"
 )
 
 type restoreCmd struct {
@@ -43,6 +45,9 @@ func (c *restoreCmd) Run(a *app) error {
 	if err != nil {
 		if done.Replaced != "" {
 			a.con.Say("what was there before is in %s", done.Replaced)
+		}
+		if e := asError(err); c.File != "-" {
+			return e.WithHint("%s", strings.ReplaceAll(e.Hint, "agentkernel restore FILE", "agentkernel restore "+shellword.File(c.File)))
 		}
 		return err
 	}

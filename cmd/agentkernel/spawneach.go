@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"agentkernel"
+	"agentkernel/internal/lazy"
 	"agentkernel/internal/strictjson"
 )
 
@@ -148,10 +150,9 @@ type spawnEach struct {
 	file  *eachFile
 	key   string // prefix of the idempotency keys; "": they have none
 	batch []agentkernel.Instance
-	first int // line of the batch
-	bytes int // of arguments in it
-	last  int // line that was read last
-	done  int // processes that are durable
+	lines []int // of the batch
+	bytes int   // of arguments in it
+	done  int   // processes that are durable
 }
 
 func (s *spawnEach) run() error {
@@ -168,10 +169,7 @@ func (s *spawnEach) run() error {
 				return err
 			}
 		}
-		if len(s.batch) == 0 {
-			s.first = line
-		}
-		s.batch, s.bytes, s.last = append(s.batch, i), s.bytes+size, line
+		s.batch, s.lines, s.bytes = append(s.batch, i), append(s.lines, line), s.bytes+size
 		return nil
 	})
 	if err == nil {
@@ -197,7 +195,7 @@ func (s *spawnEach) send() error {
 	pids, err := s.k.SpawnMany(s.a.ctx, s.spec, s.batch)
 	if err != nil {
 		e := *agentkernel.AsError(err, agentkernel.CodeInternal, "spawn")
-		e.Err = fmt.Errorf("lines %d to %d of %s: %w", s.first, s.last, s.file.name, e.Err)
+		e.Err = fmt.Errorf("lines %d to %d of %s: %s", s.lines[0], s.lines[len(s.lines)-1], s.file.name, s.byLine(e.Message()))
 		return &e
 	}
 	var b strings.Builder
@@ -213,9 +211,22 @@ func (s *spawnEach) send() error {
 	}
 	s.a.con.Out(b.String())
 	s.done += len(pids)
-	s.batch, s.bytes = s.batch[:0], 0
+	s.batch, s.lines, s.bytes = s.batch[:0], s.lines[:0], 0
 	s.a.con.Progress(fmt.Sprintf("spawned %d of %d", s.done, s.file.lines))
 	return nil
+}
+
+// ofBatch is how the kernel names one of a batch.
+var ofBatch = lazy.Regexp(`each\[(\d+)\]`)
+
+// byLine names lines of the file where an error names places in the batch.
+func (s *spawnEach) byLine(text string) string {
+	return ofBatch().ReplaceAllStringFunc(text, func(place string) string {
+		if i, err := strconv.Atoi(ofBatch().FindStringSubmatch(place)[1]); err == nil && i < len(s.lines) {
+			return fmt.Sprintf("line %d", s.lines[i])
+		}
+		return place
+	})
 }
 
 // cutOff says how far it came.
