@@ -378,7 +378,8 @@ func (c *inquiry) queued(o *history.Call) string {
 // patience says when the kernel gives a call up: one that has not been sent, or is in a queue again, may wait for as long as it takes.
 func (c *inquiry) patience(o *history.Call) string {
 	reason := c.queued(o)
-	tried := strings.HasPrefix(reason, "no answer yet") && !strings.Contains(reason, ", queued ")
+	tried := strings.HasPrefix(reason, "no answer yet") && !strings.Contains(reason, ", queued ") &&
+		(!strings.Contains(reason, "HTTP 429") || !strings.Contains(reason, ", again in ")) // the pause after it is a wait for the limit, too
 	if !o.Effect.External() || o.Unsent && !tried {
 		return ""
 	}
