@@ -9,12 +9,12 @@ import (
 
 const (
 	leanPage = 500      // entries that are read at a time, and shortened before the next
-	large    = 32 << 10 // bytes of a payload from which its texts are shortened
+	large    = 32 << 10 // bytes of arguments from which its texts are shortened
 	leanText = 2 << 10  // bytes that are left of each
 )
 
-// leanJournal is the journal of a process for whoever shows or explains it. Of large payloads the texts are shortened: a journal may have more
-// than this command should hold.
+// leanJournal is the journal of a process for whoever shows or explains it. Of large arguments the texts are shortened: a journal may have more
+// of them than this command should hold. Results stay, whose sizes are shown.
 func (a *app) leanJournal(k agentkernel.Kernel, pid agentkernel.PID) (list []agentkernel.Entry, err error) {
 	for from := int64(1); ; {
 		page, err := k.Journal(a.ctx, pid, from, leanPage)
@@ -23,9 +23,7 @@ func (a *app) leanJournal(k agentkernel.Kernel, pid agentkernel.PID) (list []age
 		}
 		for i := range page {
 			e := &page[i]
-			if from = e.Seq + 1; e.Kind != agentkernel.EntryCreated { // which is shown as it is
-				e.Args, e.Data = lean(e.Args), lean(e.Data)
-			}
+			e.Args, from = lean(e.Args), e.Seq+1
 		}
 		if list = append(list, page...); len(page) < leanPage {
 			return list, nil
