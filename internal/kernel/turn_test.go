@@ -127,8 +127,7 @@ func testTurnAway(t *testing.T, c *turnAway, after time.Duration) {
 		tools.mu.Lock()
 		keys := slices.Clone(tools.keys)
 		tools.mu.Unlock()
-		// They end in the numbers of the calls. In the beginning, and by the next kernel, the tool of each is looked up first, side by side.
-		if after == time.Second && c.lost == 0 && !slices.IsSorted(keys[1:]) {
+		if after == time.Second && !slices.IsSorted(keys[1:]) { // they end in the numbers of the calls; the tool of each was looked up first, side by side
 			t.Errorf("sent in another order than they were made: %v", keys)
 		}
 		if len(keys) != 5 || len(slices.Compact(keys)) != 5 {

@@ -15,7 +15,7 @@ type Queue struct {
 	Order   []int64                     // async results in the order of the journal
 	Output  []agentkernel.Entry         // behind the base
 	Skips   map[int64]int64             // proc.next whose cell was aborted: the last call that is not repeated
-	Open    []agentkernel.Entry         // calls of before the base that have no result
+	Open    []agentkernel.Entry         // calls of before the base that have no result, in the order in which they were made
 	stale   bool
 }
 
@@ -86,7 +86,7 @@ func newQueue(entries []agentkernel.Entry, base *Base) Queue {
 	for _, e := range pending {
 		q.Open = append(q.Open, e)
 	}
-	slices.SortFunc(q.Open, func(a, b agentkernel.Entry) int { return cmp.Compare(a.Seq, b.Seq) })
+	slices.SortFunc(q.Open, func(a, b agentkernel.Entry) int { return cmp.Compare(a.Call, b.Call) })
 	return q
 }
 
