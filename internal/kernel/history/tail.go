@@ -11,7 +11,7 @@ import (
 const opRoom = "room"
 
 // pageOfTail is how many entries of a journal are read at a time: most journals behind an image are no longer.
-const pageOfTail = 256
+const pageOfTail = 64
 
 // NoRoom says whether err is about a journal that is to be read when others are not in memory any more.
 func NoRoom(err error) bool {
@@ -32,16 +32,16 @@ func Tail(ctx context.Context, store agentkernel.StoreReader, pid agentkernel.PI
 			return nil, nil, err
 		}
 		list, lost = append(list, page...), cmp.Or(lost, gone)
+		for i := range page {
+			bytes += Size(&page[i])
+		}
+		if full != nil && full(bytes) {
+			return nil, nil, agentkernel.Errorf(agentkernel.CodeUnavailable, opRoom,
+				"there is no room in memory now to repeat the journal of process %d: more than %d MiB of it, beside what other processes repeat, are more than a quarter of the memory", pid, bytes>>20)
+		}
 		if len(page) < limit || limit == 0 {
 			return list, lost, nil
 		}
 		from = page[len(page)-1].Seq + 1
-		for i := range page {
-			bytes += Size(&page[i])
-		}
-		if full(bytes) {
-			return nil, nil, agentkernel.Errorf(agentkernel.CodeUnavailable, opRoom,
-				"there is no room in memory now to repeat the journal of process %d: more than %d MiB of it, beside what other processes repeat, are more than a quarter of the memory", pid, bytes>>20)
-		}
 	}
 }
