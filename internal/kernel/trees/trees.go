@@ -43,7 +43,7 @@ type Forest struct {
 }
 
 // small is the size of a journal that is repeated whatever else is.
-const small = 1 << 20
+const small = 16 << 20
 
 // Repeatable says whether so many bytes of a journal are too many beside those that are being repeated; nil: they never are, as it is read for
 // a moment alone.
