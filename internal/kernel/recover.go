@@ -140,6 +140,7 @@ func (k *Kernel) adopt(ctx context.Context, pid agentkernel.PID, toKill bool) (_
 func (k *Kernel) leave(ctx context.Context, rec agentkernel.ProcessRecord, f found, write bool) error {
 	p := f.p
 	p.mu.Lock()
+	p.run.replay = p.run.replay.Drop()
 	if p.recoveries.Store(int32(rec.Recoveries)); write && !rec.Paused { // else it says already why it stays
 		p.pausing = &history.Pausing{Pause: history.Pause{Note: history.UnreadableNote(p.pid, f.lost)}}
 		k.journalState(p, agentkernel.EntryPaused, 0)
