@@ -1,6 +1,7 @@
 package room
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -14,6 +15,28 @@ func TestCopies(t *testing.T) {
 	} {
 		if got := Copies([]byte(text)); got < want[0] || got > want[1] {
 			t.Errorf("%.20s: %d copies, want %d to %d", text, got, want[0], want[1])
+		}
+	}
+}
+
+// TestTextEnd: it leaps to the same quote that a walk over each byte finds.
+func TestTextEnd(t *testing.T) {
+	walk := func(raw []byte, i int) int {
+		for ; i < len(raw) && raw[i] != '"'; i++ {
+			if raw[i] == '\\' {
+				i++
+			}
+		}
+		return min(i, len(raw))
+	}
+	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same texts each time
+	for range 100_000 {
+		raw := make([]byte, r.IntN(90))
+		for i := range raw {
+			raw[i] = `aaaaaaaaaaaaaaaaaaaa\\\\\""`[r.IntN(27)]
+		}
+		if got, want := textEnd(raw, 0), walk(raw, 0); got != want {
+			t.Fatalf("%q: %d, want %d", raw, got, want)
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package room
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"math"
@@ -41,14 +42,33 @@ func items(raw []byte) (n int) {
 		case ',':
 			n++
 		case '"':
-			for i++; i < len(raw) && raw[i] != '"'; i++ {
-				if raw[i] == '\\' {
-					i++
-				}
-			}
+			i = textEnd(raw, i+1)
 		}
 	}
 	return n
+}
+
+// textEnd is where the quote is that ends the text of JSON that begins at i; len(raw): nowhere. Arguments that are large are long texts,
+// almost always: it leaps where no quote is near.
+func textEnd(raw []byte, i int) int {
+	const near = 16
+	for far := i + near; i < len(raw); i++ {
+		switch {
+		case raw[i] == '"':
+			return i
+		case raw[i] == '\\':
+			i++
+		case i >= far:
+			next := bytes.IndexByte(raw[i:], '"')
+			if next < 0 {
+				return len(raw)
+			}
+			before := raw[i : i+next]
+			i += next - (next-len(bytes.TrimRight(before, `\`)))%2 // to the quote, or the backslash that makes it a part of the text
+			far, i = i+near, i-1
+		}
+	}
+	return len(raw)
 }
 
 // BigPayload is the size from which what is kept is held against the memory limit of one program and its tree: smaller ones are
