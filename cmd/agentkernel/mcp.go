@@ -10,10 +10,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync/atomic"
 
 	"agentkernel"
+	"agentkernel/embedded"
 	"agentkernel/internal/mcpserver"
 )
 
@@ -118,7 +118,7 @@ func (c *mcpCmd) Run(a *app) error {
 	if a.inTTY && c.HTTP == "" {
 		a.con.Say("serving MCP on standard input, for an assistant that starts this command: it writes messages there, one JSON object a line. `agentkernel install CLIENT` sets one up; --http ADDRESS serves many; Ctrl-C ends it")
 	}
-	defer runtime.KeepAlive(newBallast())
+	embedded.Ballast()
 	return a.untilSignal(func(ctx context.Context) error { return a.mcp(ctx, k, cfg) })
 }
 
@@ -134,14 +134,6 @@ func (a *app) revive(context.Context) error {
 		return err
 	}
 	return k.Close()
-}
-
-// newBallast is memory that nobody touches, so that the machine never gives it. The garbage collector lets a heap grow to twice
-// what is alive in it, and of a server of MCP next to nothing is, while each message leaves some 400 KiB behind (the SDK's
-// decoders): it would run at every eighth call, on all processors, beside the call.
-func newBallast() []byte {
-	const size = 16 << 20
-	return make([]byte, size)
 }
 
 // untilSignal ends what is served in good order when the command is told to stop: sessions end, their programs with them.
