@@ -66,10 +66,8 @@ func (k *Kernel) account(p *process, b *agentkernel.Batch) {
 // woken adds to the first batch about a process that was parked that it is in memory, and, if another kernel had parked it, that
 // this one has taken it up; p.mu is held.
 func (k *Kernel) woken(p *process, b agentkernel.Batch) agentkernel.Batch {
-	own := p.parked.Kernel == k.stamp()
-	p.parked = nil
-	first := agentkernel.Batch{}
-	if !own {
+	first, by := agentkernel.Batch{}, p.parked.Kernel
+	if p.parked = nil; by != k.stamp() {
 		p.recoveries.Add(1)
 		first.Entries = []agentkernel.Entry{k.recoveryEntry(true)}
 	}

@@ -222,8 +222,9 @@ func (k *Kernel) lookOutside(p *process, f *inflight, limit time.Duration, then 
 	p.mu.Unlock()
 	if gone || !k.external.Go(func() {
 		defer cancel()
+		defer context.AfterFunc(k.external.Ending, cancel)()
 		adm, err := look(ctx)
-		if p.contextEnded() {
+		if p.contextEnded() || ctx.Err() != nil && k.external.Ending.Err() != nil { // the next kernel looks
 			adm.Drop()
 			return
 		}

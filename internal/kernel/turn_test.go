@@ -408,3 +408,37 @@ func TestAnInterruptedCallIsNotMadeAtTheThaw(t *testing.T) {
 		}
 	})
 }
+
+// TestTheEndOfAKernelDoesNotWaitForTurns: a call that was not sent keeps no kernel from its end, and the next one sends it.
+func TestTheEndOfAKernelDoesNotWaitForTurns(t *testing.T) {
+	for _, after := range []time.Duration{100 * time.Millisecond, time.Second} { // the journal has it then
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, newRAMStore(), parkSoon, func(cfg *kernel.Config) { cfg.Grace = time.Hour })
+			if occupied := r.tools.limit(1).Turn("", time.Time{}, 0, nil); !occupied.Ready() {
+				t.Fatal("the place is taken")
+			}
+			r.backend.add("p", func(p *prog) error { _, err := p.call("tool.call", callTool("append", `{"line":1}`)); return err })
+			s := spec("p")
+			s.Allow = []string{"*"}
+			p, err := r.Spawn(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pass(after)
+			begun := time.Now()
+			if err := r.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(begun); took > time.Second || len(r.tools.keys) != 0 {
+				t.Errorf("it took %s, and the call was sent %d times", took, len(r.tools.keys))
+			}
+			next := dies(t, r)
+			if _, err := next.Recover(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := next.Wait(t.Context(), p.PID); err != nil || got.State != agentkernel.StateExited || len(next.tools.keys) != 1 {
+				t.Errorf("%s, %v, sent %d times", got.State, err, len(next.tools.keys))
+			}
+		})
+	}
+}

@@ -9,6 +9,10 @@ import (
 
 // Gate counts goroutines, and lets none begin once it is closed.
 type Gate struct {
+	// Ending ends when Await is called: nobody has to wait for a goroutine that has done nothing outside yet.
+	Ending context.Context //nolint:containedctx // it is what this gate has of an end
+	end    context.CancelFunc
+
 	next chan func()   // to a goroutine that has nothing to do
 	over chan struct{} // closed by Close
 
@@ -26,6 +30,7 @@ const mostIdle = 8
 // New returns an open gate.
 func New() *Gate {
 	g := &Gate{next: make(chan func()), over: make(chan struct{}), empty: make(chan struct{})}
+	g.Ending, g.end = context.WithCancel(context.Background())
 	close(g.empty)
 	return g
 }
@@ -106,6 +111,7 @@ func (g *Gate) wait() <-chan struct{} {
 
 // Await waits until nobody is outside, but not longer than grace.
 func (g *Gate) Await(ctx context.Context, grace time.Duration) {
+	g.end()
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
