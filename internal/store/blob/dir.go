@@ -3,6 +3,7 @@ package blob
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -19,13 +20,15 @@ import (
 // DefaultMaxSize bounds one blob in bytes: above any payload that the kernel's limits let through.
 const DefaultMaxSize = 1 << 30
 
-// Dir keeps blobs as files below one directory: ab/cd/abcd.... The directory is made by the first Put.
+// Dir keeps blobs as files below one directory: ab/cd/abcd.... The directory is made by the first Put, in one that is there. It is opened
+// once, so that blobs stay with a database whose files are open when somebody moves both.
 // Safe for concurrent use, also by several processes.
 type Dir struct {
 	root string
 	max  int64
 
 	mu   sync.Mutex
+	dir  *os.Root        // root, opened; nil: not yet
 	made map[string]bool // fan-out directories known to exist durably
 	kept map[Sum]bool    // blobs whose names are known to be durable, at most maxKept
 }
@@ -42,9 +45,27 @@ func NewDir(root string, maxSize int64) *Dir {
 }
 
 // Path is the file that holds, or would hold, a blob.
-func (d *Dir) Path(sum Sum) string {
+func (d *Dir) Path(sum Sum) string { return filepath.Join(d.root, below(sum)) }
+
+// below is a blob's file as the directory has it.
+func below(sum Sum) string {
 	name := sum.String()
-	return filepath.Join(d.root, name[:2], name[2:4], name)
+	return filepath.Join(name[:2], name[2:4], name)
+}
+
+// open opens the directory, if it is not; d.mu is held.
+func (d *Dir) open() (_ *os.Root, err error) {
+	if d.dir == nil {
+		d.dir, err = os.OpenRoot(d.root)
+	}
+	return d.dir, err
+}
+
+// opened is the directory.
+func (d *Dir) opened() (*os.Root, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.open()
 }
 
 // Put writes a temporary file, syncs it, renames it to its name and syncs the directory. Of a file that is there
@@ -58,19 +79,20 @@ func (d *Dir) Put(ctx context.Context, data []byte) (Sum, error) {
 		return sum, agentkernel.Errorf(agentkernel.CodeLimit, "blob",
 			"a payload of %d bytes is larger than the largest blob, %d bytes", len(data), d.max)
 	}
-	path := d.Path(sum)
-	dir := filepath.Dir(path)
-	if err := d.makeFanOut(dir); err != nil {
+	path := below(sum)
+	fan := filepath.Dir(path)
+	dir, err := d.makeFanOut(fan)
+	if err != nil {
 		return sum, d.explain("write", err)
 	}
-	info, err := os.Lstat(path)
+	info, err := dir.Lstat(path)
 	switch there := err == nil && info.Mode().IsRegular() && info.Size() == int64(len(data)); {
 	case there && d.isKept(sum):
 		return sum, nil
 	case there:
-		err = syncDir(dir)
+		err = syncDir(dir, fan)
 	default:
-		err = writeDurably(dir, path, data)
+		err = writeDurably(dir, fan, path, data)
 	}
 	if err != nil {
 		return sum, d.explain("write", err)
@@ -100,14 +122,15 @@ func (d *Dir) lose(sum Sum) {
 	delete(d.kept, sum)
 }
 
-func writeDurably(dir, path string, data []byte) (err error) {
-	tmp, err := os.CreateTemp(dir, partialPrefix+"*") // mode 0600
+func writeDurably(dir *os.Root, fan, path string, data []byte) (err error) {
+	name := filepath.Join(fan, partialPrefix+rand.Text())
+	tmp, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			os.Remove(tmp.Name())
+			_ = dir.Remove(name)
 		}
 	}()
 	if _, err = tmp.Write(data); err != nil {
@@ -121,34 +144,47 @@ func writeDurably(dir, path string, data []byte) (err error) {
 	if err = tmp.Close(); err != nil {
 		return err
 	}
-	if err = os.Rename(tmp.Name(), path); err != nil {
+	if err = dir.Rename(name, path); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return syncDir(dir, fan)
 }
 
-// makeFanOut makes dir, root/ab/cd, and syncs each directory that got a new name.
-func (d *Dir) makeFanOut(dir string) error {
+// makeFanOut makes the directory root/ab/cd, of which fan is ab/cd, and syncs each directory that got a new name. The one above root is not
+// made: whoever has moved it would find an empty one in its place, with blobs that the database elsewhere misses.
+func (d *Dir) makeFanOut(fan string) (*os.Root, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.made[dir] {
-		return nil
+	if d.made[fan] {
+		return d.dir, nil
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	middle := filepath.Dir(dir)
-	for _, parent := range []string{filepath.Dir(d.root), d.root, middle} {
-		if err := syncDir(parent); err != nil {
-			return err
+	if d.dir == nil {
+		if err := os.Mkdir(d.root, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		if err := syncFile(os.Open(filepath.Dir(d.root))); err != nil {
+			return nil, err
 		}
 	}
-	d.made[dir] = true
-	return nil
+	dir, err := d.open()
+	if err != nil {
+		return nil, err
+	}
+	if err := dir.MkdirAll(fan, 0o700); err != nil {
+		return nil, err
+	}
+	for _, parent := range []string{".", filepath.Dir(fan)} {
+		if err := syncDir(dir, parent); err != nil {
+			return nil, err
+		}
+	}
+	d.made[fan] = true
+	return dir, nil
 }
 
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
+func syncDir(dir *os.Root, name string) error { return syncFile(dir.Open(name)) }
+
+func syncFile(f *os.File, err error) error {
 	if err != nil {
 		return err
 	}
@@ -164,7 +200,11 @@ func (d *Dir) Get(ctx context.Context, sum Sum) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, agentkernel.AsError(err, agentkernel.CodeCanceled, "blob")
 	}
-	f, err := os.Open(d.Path(sum))
+	dir, err := d.opened()
+	var f *os.File
+	if err == nil {
+		f, err = dir.Open(below(sum))
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, d.absent(sum)
 	}
@@ -208,7 +248,15 @@ func (d *Dir) absent(sum Sum) error {
 // Delete removes the file.
 func (d *Dir) Delete(_ context.Context, sum Sum) error {
 	d.lose(sum)
-	err := os.Remove(d.Path(sum))
+	return d.remove(below(sum))
+}
+
+// remove removes a file, if it is there.
+func (d *Dir) remove(name string) error {
+	dir, err := d.opened()
+	if err == nil {
+		err = dir.Remove(name)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -226,7 +274,11 @@ func (d *Dir) explain(verb string, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		at := []string{d.root}
 		if e, ok := errors.AsType[*fs.PathError](err); ok {
-			at = []string{e.Path, filepath.Dir(e.Path), d.root}
+			path := e.Path
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(d.root, path)
+			}
+			at = []string{path, filepath.Dir(path), d.root}
 		}
 		return agentkernel.Errorf(agentkernel.CodeDenied, "blob", "no permission to %s below %s: %w", verb, d.root, err).
 			WithHint("%s", cmp.Or(access.Hint(at...), "look who owns "+d.root))

@@ -3,6 +3,8 @@ package blob_test
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -170,5 +172,42 @@ func TestParseSum(t *testing.T) {
 	}
 	if _, err := blob.ParseSum(sum[:31]); agentkernel.CodeOf(err) != agentkernel.CodeCorrupt {
 		t.Fatal(err)
+	}
+}
+
+// TestMoved: blobs stay with the directory in which they were, wherever somebody moves it, and nothing is made where it lay.
+func TestMoved(t *testing.T) {
+	home := t.TempDir()
+	was, is := filepath.Join(home, "was"), filepath.Join(home, "is")
+	if err := os.Mkdir(was, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d := blob.NewDir(filepath.Join(was, "blobs"), 0)
+	var sums []blob.Sum
+	put := func(text string) {
+		t.Helper()
+		sum, err := d.Put(t.Context(), []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums = append(sums, sum)
+	}
+	put("before")
+	if err := os.Rename(was, is); err != nil {
+		t.Fatal(err)
+	}
+	put("after")
+	for _, from := range []*blob.Dir{d, blob.NewDir(filepath.Join(is, "blobs"), 0)} {
+		for _, sum := range sums {
+			if _, err := from.Get(t.Context(), sum); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if _, err := blob.NewDir(filepath.Join(was, "blobs"), 0).Put(t.Context(), []byte("first")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("where none is: %v", err)
+	}
+	if _, err := os.Lstat(was); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the place from which it was moved: %v", err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -63,9 +62,5 @@ func (d *Dir) Discard(ctx context.Context, i Item) error {
 	if i.Partial == "" {
 		return d.Delete(ctx, i.Sum)
 	}
-	err := os.Remove(filepath.Join(d.root, i.Partial))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return d.explain("delete", err)
+	return d.remove(i.Partial)
 }
