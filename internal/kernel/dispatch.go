@@ -534,14 +534,14 @@ func (k *Kernel) goOutside(p *process, f *inflight) {
 	}
 }
 
-// waitAgain lets a call wait for its turn again that has nothing under way. One of which nothing was ever sent is unsent again; of another
-// nobody knows what the first time did, or it has cost something.
+// waitAgain lets a call wait for its turn again that has nothing under way, and charges what it has used. Of one that costs nothing and was
+// begun before nobody knows what the first time did: that stays so.
 func (k *Kernel) waitAgain(p *process, f *inflight, used agentkernel.Amounts) {
-	entry, unsent := reserve.Unsent(f.id, used)
+	entry, known := reserve.Waits(f.id, used)
 	p.mu.Lock()
 	first := f.ours && !f.again && f.origin == nil && !p.standing.Account.Amounts.Again(f.id)
 	gone := p.gone(f) || k.ctx.Err() != nil
-	if f.cancel = nil; !gone && unsent && (first || f.effect == agentkernel.EffectPaid) {
+	if f.cancel = nil; !gone && known && (first || f.effect == agentkernel.EffectPaid) {
 		f.ours = false
 		k.append(p, entry)
 	}

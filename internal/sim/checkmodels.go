@@ -82,7 +82,7 @@ func (m *market) checkAgain(w *World, a *asking, q *request) {
 		switch {
 		case old.life != q.life:
 			continue
-		case old.kernel != q.kernel && (!old.free || old.turns == q.turns):
+		case old.kernel != q.kernel && old.turns == q.turns:
 			w.failf("call %s asks a model again after a crash, and its journal does not say so", a.name)
 		case old.open:
 			w.failf("call %s asks a model while it is being answered", a.name)
@@ -230,7 +230,7 @@ func (w *World) checkAsked(pid agentkernel.PID, l *ledger, id int64, c *ledgerCa
 	unknown, whole := 0, []request{}
 	for _, q := range requests {
 		charged += q.charged
-		if q.life != c.paid {
+		if q.life != c.paid || q.turns != c.turns { // it was settled when its call began again
 			continue
 		}
 		switch {

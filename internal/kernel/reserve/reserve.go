@@ -99,7 +99,15 @@ func Left(call int64, ours bool, adm *sys.Admission, account *history.Amounts, s
 // Unsent is the entry with which a call goes back to waiting for its turn whose kernel ends before it has sent anything that costs. False: it
 // may have, or has used something, which the next kernel charges.
 func Unsent(call int64, used agentkernel.Amounts) (agentkernel.Entry, bool) {
-	if used == nil || used[agentkernel.AmountUSD] > 0 || used[agentkernel.AmountTokens] > 0 {
+	if used[agentkernel.AmountUSD] > 0 || used[agentkernel.AmountTokens] > 0 {
+		return agentkernel.Entry{}, false
+	}
+	return Waits(call, used)
+}
+
+// Waits is the entry with which a call waits for its turn again that has nothing under way, and has used so much. False: nobody knows how much.
+func Waits(call int64, used agentkernel.Amounts) (agentkernel.Entry, bool) {
+	if used == nil {
 		return agentkernel.Entry{}, false
 	}
 	used = maps.Clone(used)
