@@ -230,7 +230,7 @@ func (w *World) checkAsked(pid agentkernel.PID, l *ledger, id int64, c *ledgerCa
 	unknown, whole := 0, []request{}
 	for _, q := range requests {
 		charged += q.charged
-		if q.life != c.paid || q.turns != c.turns { // it was settled when its call began again
+		if q.before(c) {
 			continue
 		}
 		switch {
@@ -269,6 +269,9 @@ func (w *World) checkAsked(pid agentkernel.PID, l *ledger, id int64, c *ledgerCa
 		w.checkRead(pid, l, id, requests)
 	}
 }
+
+// before says that a request was sent before its call began for the last time: what it has cost was settled then, or is charged whole.
+func (q *request) before(c *ledgerCall) bool { return q.life != c.paid || q.turns != c.turns }
 
 // answerText is the text that a call was answered.
 func answerText(c *ledgerCall) (text string) {
