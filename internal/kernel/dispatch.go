@@ -297,7 +297,7 @@ func (k *Kernel) spent(p *process, f *inflight) *agentkernel.Error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return k.journalFull(p)
+	return k.journalFull(p, len(f.args))
 }
 
 // refusal says why a call may not run: unknown, no capability, bad arguments, a signal, too much under way.

@@ -64,7 +64,7 @@ func (k *Kernel) attach(p *process, seat *hosting.Seat, how agentkernel.Attachin
 	if err := k.admits(p, seat, began, how); err != nil {
 		return nil, err
 	}
-	if err := k.journalFull(p); err != nil {
+	if err := k.journalFull(p, 0); err != nil {
 		k.external.Go(func() { k.killFor(p, err) }) // as a call would: nobody can take it up any more
 		return nil, err
 	}

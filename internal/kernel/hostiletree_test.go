@@ -215,6 +215,44 @@ func TestJournalOfTheWholeTreeIsBounded(t *testing.T) {
 	}
 }
 
+// TestACallBeyondTheJournal: a call whose arguments the journal has no room for is not written, be it one that would be refused, or one of
+// each of many processes of a tree.
+func TestACallBeyondTheJournal(t *testing.T) {
+	for _, op := range []string{"log.write", "state.set"} {
+		synctest.Test(t, func(t *testing.T) {
+			store := newRAMStore()
+			r := newRig(t, store)
+			r.backend.add("child", func(p *prog) error {
+				_, err := p.call(op, fmt.Sprintf(`{"key":"k","message":"x","value":%q}`, strings.Repeat("x", 20<<20)))
+				return err
+			})
+			r.backend.add("p", func(p *prog) error {
+				for range 3 {
+					pid, err := p.call("proc.spawn", `{"source":"child"}`)
+					if err != nil {
+						return err
+					}
+					if _, err := p.call("proc.wait", fmt.Sprintf(`{"pid":%s}`, pid)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			s := spec("p")
+			s.Limits.Journal = 1 << 20
+			if p, _ := r.run(t, s); p.State != agentkernel.StateExited {
+				t.Errorf("%s: %s %v", op, p.State, p.Error)
+			}
+			if child, err := r.Process(t.Context(), 2); err != nil || child.Error == nil || child.Error.Op != "limit.journal" {
+				t.Errorf("%s: %v, %v", op, child.Error, err)
+			}
+			if n := store.size(); n > 1<<20 {
+				t.Errorf("%s: the store holds %d bytes", op, n)
+			}
+		})
+	}
+}
+
 func (s *ramStore) size() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

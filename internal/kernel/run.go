@@ -377,7 +377,7 @@ func (k *Kernel) output(p *process, stream, text string) {
 		return
 	}
 	k.append(p, agentkernel.Entry{Kind: agentkernel.EntryOutput, Stream: stream, Data: journal.String(text)})
-	if err := k.journalFull(p); err != nil {
+	if err := k.journalFull(p, 0); err != nil {
 		defer p.endRun(err)
 	}
 	k.publish(p, agentkernel.Event{Kind: agentkernel.EventOutput, Stream: stream, Text: text})

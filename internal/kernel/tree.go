@@ -41,9 +41,9 @@ func (k *Kernel) rejoin(p *process) {
 // note keeps in mind what the kernel holds for a process; p.mu is held.
 func (k *Kernel) note(p *process) { k.forest.Note(p.place(), p.heldBytes()) }
 
-// journalFull is the error that ends a process whose journal, or that of its tree, is full; p.mu is held.
-func (k *Kernel) journalFull(p *process) *agentkernel.Error {
-	return limits.Journal(&p.spec.InForce, k.forest.Written(p.place(), p.standing.Account.Journal), room.Most())
+// journalFull is the error that ends a process whose journal, or that of its tree, has no room for more bytes; p.mu is held.
+func (k *Kernel) journalFull(p *process, more int) *agentkernel.Error {
+	return limits.Journal(&p.spec.InForce, k.forest.Written(p.place(), p.standing.Account.Journal)+int64(more), room.Most())
 }
 
 // roomForChild reserves a place for a child of p in its tree. The caller settles it.
