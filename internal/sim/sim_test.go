@@ -74,9 +74,9 @@ func TestSim(t *testing.T) {
 
 // TestSeedsThatFound runs those that have found bugs which few others find: a pause by hand that a larger budget took back, and a call that
 // came back, after a halt, to a process that had begun again and made another in its place; and a call that was made again after a crash, whose process stayed paused for it;
-// a kill of what was just taken up and slept.
+// a kill of what was just taken up and slept; and a call of a model that a halt held back after a crash, between two tries.
 func TestSeedsThatFound(t *testing.T) {
-	for _, seed := range []uint64{77038434, 77066338, 77093926, 77095232} {
+	for _, seed := range []uint64{77038434, 77066338, 77093926, 77095232, 730014} {
 		if r := simulate(t, sim.Options{Seed: seed, Steps: 3000}); r.Failure != "" {
 			t.Errorf("seed %d: %s", seed, r.Failure)
 		}
