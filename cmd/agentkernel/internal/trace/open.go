@@ -23,7 +23,7 @@ type OpenWait struct {
 	Args   json.RawMessage    `json:"args,omitempty"`
 	Since  time.Time          `json:"since,omitzero"`
 	Waited time.Duration      `json:"waited_ns,omitempty"`
-	Queued string          `json:"queued,omitempty"` // why it has not been sent, or is to be sent again: "queued 2.1 s: ..."
+	Queued string             `json:"queued,omitempty"` // why it has not been sent, or is to be sent again: "queued 2.1 s: ..."
 	// Held: the kernel knows of the call and has not let it through; it is not in the journal yet.
 	Held bool `json:"held,omitempty"`
 }
