@@ -72,10 +72,13 @@ func AmountText(name string, n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// AmountPhrase is AmountText with the name, where the text alone does not say of what: "$0.05", "10m0s time", "50 calls".
+// AmountPhrase is AmountText with the name, where the text alone does not say of what: "$0.05", "10m0s time", "50 calls", "1 call".
 func AmountPhrase(name string, n int64) string {
 	if name == AmountUSD {
 		return AmountText(name, n)
+	}
+	if n == 1 && name != AmountTime {
+		name = strings.TrimSuffix(name, "s")
 	}
 	return AmountText(name, n) + " " + name
 }

@@ -56,3 +56,16 @@ func TestBudgetInJSON(t *testing.T) {
 		}
 	}
 }
+
+// One of a thing is written as one.
+func TestAmountPhrase(t *testing.T) {
+	for want, got := range map[string]string{
+		"1 call": agentkernel.AmountPhrase(agentkernel.AmountCalls, 1), "2 calls": agentkernel.AmountPhrase(agentkernel.AmountCalls, 2),
+		"1 token": agentkernel.AmountPhrase(agentkernel.AmountTokens, 1), "$0.000000001": agentkernel.AmountPhrase(agentkernel.AmountUSD, 1),
+		"1ns time": agentkernel.AmountPhrase(agentkernel.AmountTime, 1),
+	} {
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

@@ -35,7 +35,7 @@ func (r *Resolution) Validate() error {
 	switch r.Decision {
 	case DecisionDone:
 		if !json.Valid(r.Result) {
-			return Errorf(CodeInvalid, "resolve", "the result is not JSON: %.80q", r.Result).
+			return Errorf(CodeInvalid, "resolve", "the result is not JSON: `%.80s`", r.Result).
 				WithHint(`a text is written with quotes: '"done"'; no result is null`)
 		}
 	case DecisionFail:

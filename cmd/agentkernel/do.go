@@ -165,7 +165,7 @@ func (c *doCmd) withoutModel(a *app, text string) error {
 	if c.Model != "" || c.Schema != "" || len(c.Image) > 0 || c.Skill != "" || c.Agents > 0 {
 		return c.refuse(a, agentkernel.Errorf(agentkernel.CodeUnavailable, "do", "no model is configured, and a recipe takes none of --model, --schema, --image, --save-skill and --agents").WithHint("%s", a.declareModel()))
 	}
-	plan, err := a.planTask(text, spec.ToolFiles())
+	plan, err := a.planTask(text, &spec)
 	if template.Refused(err) {
 		err = agentkernel.Errorf(agentkernel.CodeUnavailable, "do", "no model is configured, and no recipe covers this task").WithHint("%s", a.declareModel())
 	}

@@ -115,16 +115,16 @@ func (a *app) useVenv(f *packageFlags, p *agentkernel.Program) error {
 		path = filepath.Dir(filepath.Dir(path)) // the interpreter of an environment stands for the environment
 	}
 	if _, err := os.Stat(filepath.Join(path, "pyvenv.cfg")); err != nil {
-		return agentkernel.Errorf(agentkernel.CodeNotFound, "packages", "%s is no virtual environment: it has no pyvenv.cfg", f.Python).
+		return missingNamed(agentkernel.Errorf(agentkernel.CodeNotFound, "packages", "%s is no virtual environment: it has no pyvenv.cfg", f.Python)).
 			WithHint("name one, as python3 -m venv makes it; another interpreter is chosen with the setting `python`")
 	}
 	if _, err := os.Stat(filepath.Join(path, "bin", "python")); err != nil {
-		return agentkernel.Errorf(agentkernel.CodeNotFound, "packages", "the virtual environment %s has no interpreter: %s is not there, or the Python that it was made with is gone", f.Python, filepath.Join("bin", "python")).
+		return missingNamed(agentkernel.Errorf(agentkernel.CodeNotFound, "packages", "the virtual environment %s has no interpreter: %s is not there, or the Python that it was made with is gone", f.Python, filepath.Join("bin", "python"))).
 			WithHint("make it anew: python3 -m venv --clear %s", f.Python)
 	}
 	// Links to the environment are not followed by the sandbox.
 	if p.Host, err = filepath.EvalSymlinks(path); err != nil {
-		return agentkernel.Errorf(agentkernel.CodeNotFound, "packages", "%s: %w", f.Python, unwrapPath(err))
+		return missingNamed(agentkernel.Errorf(agentkernel.CodeNotFound, "packages", "%s: %w", f.Python, unwrapPath(err)))
 	}
 	return nil
 }

@@ -175,6 +175,7 @@ func (a *app) missingFolder(flag, given, path string) error {
 	if !there(parent) {
 		e = agentkernel.Errorf(agentkernel.CodeNotFound, "workspace", "the %s %s does not exist, and neither does %s", what, given, parent)
 	}
+	e = missingNamed(e)
 	if other := otherFolder(dir, given); other != "" {
 		return e.WithHint("did you mean %s? %s%s", other, flag, shellword.File(other))
 	}

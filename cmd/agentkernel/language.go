@@ -154,11 +154,30 @@ const (
 	exitNotExecutable = 126
 )
 
+// namedMissing is the cause of an error about a file or folder that the command line names and that is not there: nothing ran. A file that a
+// process has not is another matter.
+type namedMissing struct{ error }
+
+func (m namedMissing) Unwrap() error { return m.error }
+
+// missingNamed marks such an error, whose words stay as they are.
+func missingNamed(e *agentkernel.Error) *agentkernel.Error {
+	e.Err = namedMissing{e.Err}
+	return e
+}
+
+func isNamedMissing(err error) bool {
+	_, is := errors.AsType[namedMissing](err)
+	return is
+}
+
 // exitFor is the exit code for an error that kept a command from doing its work.
 func exitFor(e *agentkernel.Error) int {
 	switch {
 	case (e.Code == agentkernel.CodeInvalid || e.Code == agentkernel.CodeStorage) && errors.Is(e, fs.ErrPermission):
 		return agentkernel.ExitDenied // whatever was to be done with the file
+	case e.Op != "exec" && e.Code == agentkernel.CodeNotFound && isNamedMissing(e):
+		return agentkernel.ExitUsage
 	case e.Op != "exec" || e.Code == agentkernel.CodeSyntax:
 		return e.Code.ExitCode()
 	case e.Code == agentkernel.CodeNotFound:

@@ -183,6 +183,7 @@ func fileError(path string, err error) error {
 	e := agentkernel.Errorf(agentkernel.CodeNotFound, "run", "%s cannot be read: %w", path, unwrapPath(err))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		e = missingNamed(e)
 		if near := nearFile(path); near != "" {
 			return e.WithHint("did you mean %s?", near)
 		}

@@ -67,11 +67,9 @@ func (c *recoverCmd) Run(a *app) error {
 	if !a.cli.JSON && (len(r.taken) > 0 || len(r.left)+len(r.ended) == 0) {
 		a.con.Say("%s", text)
 	}
-	a.sayEach(r.left, func(p *agentkernel.Process) string {
-		return fmt.Sprintf("process %d cannot be taken up: %s", p.PID, p.PauseNote)
-	})
+	a.each(r.left, func(p *agentkernel.Process) { a.con.Say("%s", leftText(p)) })
 	if !a.cli.JSON {
-		a.sayEach(r.ended, endedText)
+		a.each(r.ended, func(p *agentkernel.Process) { a.con.Say("%s", endedText(p)) })
 	}
 	if c.Wait || k.inProcess {
 		err = a.awaitAll(k, append(r.ended, r.taken...), r.left)
@@ -89,14 +87,19 @@ func (c *recoverCmd) Run(a *app) error {
 // shownRecovered is how many processes are told of one by one; --json has all.
 const shownRecovered = 50
 
-// sayEach says a line of each process, up to a bound.
-func (a *app) sayEach(list []agentkernel.Process, text func(*agentkernel.Process) string) {
+// leftText says of a process that cannot go on why.
+func leftText(p *agentkernel.Process) string {
+	return fmt.Sprintf("process %d cannot be taken up: %s", p.PID, p.PauseNote)
+}
+
+// each lets say be said of each process, up to a bound.
+func (a *app) each(list []agentkernel.Process, say func(*agentkernel.Process)) {
 	for i := range list {
 		if i == shownRecovered {
 			a.con.Say("%d more: agentkernel ps -a --limit 0 lists all", len(list)-i)
 			return
 		}
-		a.con.Say("%s", text(&list[i]))
+		say(&list[i])
 	}
 }
 

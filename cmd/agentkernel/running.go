@@ -48,6 +48,10 @@ func (w *watch) withPrograms(p *agentkernel.Process) (running []agentkernel.Proc
 
 // mentionRunning says which children of a process that has ended go on without it, and how to end them.
 func (w *watch) mentionRunning(running []agentkernel.Process) {
+	if len(running) > namedRunning {
+		w.mentionMany(running)
+		return
+	}
 	for i := range running {
 		p, name := &running[i], ""
 		if p.Name != "" {
@@ -59,6 +63,29 @@ func (w *watch) mentionRunning(running []agentkernel.Process) {
 		}
 		w.a.con.Note("a child, process %d%s, %s · end it: agentkernel kill %d", p.PID, name, does, p.PID)
 	}
+}
+
+// namedRunning is how many children that go on are told of one by one: more would take what the program said off the screen.
+const namedRunning = 5
+
+// mentionMany says of more children how many there are, and how to see and end them.
+func (w *watch) mentionMany(running []agentkernel.Process) {
+	n, more := len(running), ""
+	if n >= shownChildren { // of which there may be more
+		n, more = 0, " and more"
+		for page, err := range agentkernel.Pages(w.a.ctx, w.k, agentkernel.Filter{Parent: w.process(), Unfinished: true}) {
+			n += len(page)
+			if err == nil {
+				more = ""
+			}
+		}
+		n = max(n, len(running))
+	}
+	does := fmt.Sprintf("still run · see: agentkernel ps --parent %d", w.process())
+	if w.k.inProcess {
+		does = "are unfinished · continue: agentkernel recover"
+	}
+	w.a.con.Note("%d children%s %s · end them: agentkernel kill --tree %d", n, more, does, w.process())
 }
 
 // pidsOf are the PIDs of processes.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -204,21 +203,16 @@ func (c *serveCmd) greet(a *app, k agentkernel.Kernel, dir *datadir.Dir, stop <-
 			// A process that cannot be continued must not keep the others from being served.
 			a.con.Error("recovery: "+asError(err).Message(), asError(err).Hint)
 		}
-		for i, p := range list {
-			if i == shownRecovered {
-				a.con.Say("%d more: agentkernel ps -a --limit 0 lists all", len(list)-i)
-				break
+		a.each(list, func(p *agentkernel.Process) {
+			switch {
+			case p.NotTakenUp():
+				a.con.Error(leftText(p), "")
+			case p.State.Terminal():
+				a.con.Error(endedText(p), "")
+			default:
+				a.con.Say("continuing process %d %s%s", p.PID, p.Name, stillSuffix(*p))
 			}
-			if p.NotTakenUp() {
-				a.con.Error(fmt.Sprintf("process %d cannot be taken up: %s", p.PID, p.PauseNote), "")
-				continue
-			}
-			if p.State.Terminal() {
-				a.con.Error(endedText(&p), "")
-				continue
-			}
-			a.con.Say("continuing process %d %s%s", p.PID, p.Name, stillSuffix(p))
-		}
+		})
 		return nil
 	case s := <-stop:
 		return agentkernel.Errorf(agentkernel.CodeCanceled, "serve", "stopped by %s while recovering", s)

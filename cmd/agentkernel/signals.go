@@ -79,10 +79,14 @@ func (c *killCmd) killAll(a *app) error {
 		a.con.Note("nothing runs")
 		return nil
 	}
-	if err := c.meant(a, len(parents), strings.Join(pids, ", ")); err != nil {
+	named := strings.Join(pids[:min(len(pids), namedRunning)], ", ")
+	if more := len(pids) - namedRunning; more > 0 {
+		named += fmt.Sprintf(" and %d more", more)
+	}
+	if err := c.meant(a, len(parents), named); err != nil {
 		return err
 	}
-	return a.signalAll(pids, sending{Signal: agentkernel.Signal(c.Signal), SignalOptions: agentkernel.SignalOptions{Tree: !each}})
+	return a.signalAll(pids, sending{Signal: agentkernel.Signal(c.Signal), SignalOptions: agentkernel.SignalOptions{Tree: !each}, brief: len(pids) > namedRunning})
 }
 
 // meant asks whether all processes are meant.
@@ -220,6 +224,7 @@ type sending struct {
 	agentkernel.Signal
 	agentkernel.SignalOptions
 	await bool // the end of a process that is asked to stop
+	brief bool // many are told of with one line, and not by name: nobody has named them
 }
 
 // signalAll sends a signal to each process. One that cannot have it keeps it from no other; the exit code is that of the first
@@ -256,7 +261,7 @@ func (a *app) signalAll(words []string, send sending) error {
 			}
 		}
 	}
-	code := agentkernel.ExitOK
+	code, untold := agentkernel.ExitOK, 0
 	for _, pid := range pids {
 		err := refused[pid]
 		var end *agentkernel.Process
@@ -265,6 +270,10 @@ func (a *app) signalAll(words []string, send sending) error {
 		}
 		if err != nil && len(pids) == 1 {
 			return err
+		}
+		if send.brief && err == nil && !a.cli.JSON {
+			untold++
+			continue
 		}
 		line := signalled{PID: pid, Signal: s}
 		resumed := s == agentkernel.SignalResume && err == nil
@@ -278,10 +287,24 @@ func (a *app) signalAll(words []string, send sending) error {
 			a.noteHalted(k, pid)
 		}
 	}
+	if untold > 0 {
+		a.con.Note("%s", manySignalled(untold, s))
+	}
 	if code != agentkernel.ExitOK {
 		return exitCode(code)
 	}
 	return nil
+}
+
+// manySignalled says that many processes were sent a signal.
+func manySignalled(n int, s agentkernel.Signal) string {
+	switch s {
+	case agentkernel.SignalKill:
+		return fmt.Sprintf("killed %d processes, with all below them", n)
+	case agentkernel.SignalStop:
+		return fmt.Sprintf("%d processes are asked to stop, with all below them", n)
+	}
+	return fmt.Sprintf("sent %s to %d processes", s, n)
 }
 
 // signal sends a signal; one that ends the process has ended it then. end is the process that stop has waited for.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -150,8 +151,11 @@ func (a *app) readTools(c *config.Config, file string) ([]byte, error) {
 	origin := c.Origin("tools")
 	info, err := os.Stat(file)
 	if err != nil {
-		return nil, agentkernel.Errorf(agentkernel.CodeNotFound, "tools", "%s: the tools file %s cannot be read: %w", origin, file, unwrapPath(err)).
-			WithHint("name an MCP configuration file, {\"mcpServers\": {...}}")
+		e := agentkernel.Errorf(agentkernel.CodeNotFound, "tools", "%s: the tools file %s cannot be read: %w", origin, file, unwrapPath(err))
+		if errors.Is(err, fs.ErrPermission) {
+			e.Code = agentkernel.CodeDenied
+		}
+		return nil, missingNamed(e).WithHint("name an MCP configuration file, {\"mcpServers\": {...}}")
 	}
 	if info.IsDir() {
 		return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "tools", "%s: %s is a directory, not a tools file", origin, file).

@@ -24,7 +24,7 @@ what no recipe covers in full is refused: agentkernel do has a model do it. The 
 
 ` + examples(
 		"agentkernel task 'Calculate fibonacci(30)'",
-		"agentkernel task 'total quantity by region in sales.csv' --tools mcp.json",
+		"agentkernel task 'total quantity by region in sales.csv' --workspace .",
 		"agentkernel task --plan 'average of 3, 5 and 10' > average.py",
 	)
 }
@@ -47,7 +47,7 @@ func (c *taskCmd) Run(a *app) error {
 	if err != nil {
 		return a.refuse(err)
 	}
-	plan, err := a.planTask(text, spec.ToolFiles())
+	plan, err := a.planTask(text, &spec)
 	if err != nil {
 		return a.refuse(err)
 	}
@@ -75,8 +75,12 @@ func (a *app) runRecipe(spec agentkernel.Spec, plan template.Plan, w *watch) err
 	return a.runShown(spec, w, nil)
 }
 
-// planTask asks without tools first: servers are started only for a task that needs one.
-func (a *app) planTask(text string, files []string) (template.Plan, error) {
+// planTask asks without tools first: servers are started only for a task that needs one. With a workspace none does.
+func (a *app) planTask(text string, spec *agentkernel.Spec) (template.Plan, error) {
+	if spec.Workspace != nil {
+		return template.MakeInFolder(text)
+	}
+	files := spec.ToolFiles()
 	plan, err := template.Make(text, nil)
 	if err == nil || !template.Refused(err) || len(files) == 0 {
 		return plan, err

@@ -354,7 +354,11 @@ func toolText(t agentkernel.Tool, flags string) string {
 	for line := range strings.SplitSeq(strings.TrimSpace(doc), "\n") {
 		b.WriteString(strings.TrimRight("    "+line, " ") + "\n")
 	}
-	fmt.Fprintf(&b, "\nserver  %s (its own name: %s)\neffect  %s\n", t.Server, t.Name, effectText(t))
+	if t.Effect == agentkernel.EffectLocal { // no server has it
+		fmt.Fprintf(&b, "\nmodule  tools/%s/%s.py\neffect  %s\n", t.PythonServer, t.PythonName, effectText(t))
+	} else {
+		fmt.Fprintf(&b, "\nserver  %s (its own name: %s)\neffect  %s\n", t.Server, t.Name, effectText(t))
+	}
 	if t.CostUSD != nil {
 		fmt.Fprintf(&b, "cost    $%s a call\n", t.CostUSD)
 	}

@@ -86,9 +86,20 @@ def answer_to(functions):
             raise
         answer, why = None, str(e)
     if answer is None:
-        say("the answer broke off (" + line_of(why) + "); it is asked for once more")
-        return llm.complete(messages, tools=functions, model=setup["model"])
+        say("the answer broke off (" + line_of(broken(why), 300) + "); it is asked for once more")
+        try:
+            return llm.complete(messages, tools=functions, model=setup["model"])
+        except (OSError, RuntimeError) as e:
+            if setup["words"]["not_again"] not in str(e):
+                raise
+            give_up("the model cannot be asked: its answer broke off twice: " + broken(str(e)) + "; ask again later, or another model with --model")
     return answer
+
+
+def broken(why):
+    """Why an answer broke off, without what the kernel says of sending the question again: this task does that, once."""
+    at = why.find(setup["words"]["not_again"])
+    return why if at < 0 else why[:at].rpartition(";")[0]
 
 
 def shown_answer(functions):

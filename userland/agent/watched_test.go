@@ -109,9 +109,12 @@ func TestBreaksOff(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, inText, func(o *devllm.Options) { o.Faults = []devllm.Fault{c.fault} })
 			_, stdout, stderr := r.do(agent.Task{Text: "compute it", Watched: c.watched}, nil)
-			if ended := strings.Contains(stderr, "the task is not done: the model cannot be asked: unavailable: "); (stdout != "42 it is.\n") != c.ends || ended != c.ends ||
+			if ended := strings.Contains(stderr, "the task is not done: the model cannot be asked: its answer broke off twice: unavailable: "); (stdout != "42 it is.\n") != c.ends || ended != c.ends ||
 				strings.Count(stderr, "); it is asked for once more\n") != 1 {
 				t.Errorf("%q\n%s", stdout, stderr)
+			}
+			if strings.Contains(stderr, "sent again") || c.ends && !strings.Contains(stderr, "; ask again later, or another model with --model") {
+				t.Errorf("what is said of it contradicts what was done:\n%s", stderr)
 			}
 			if n := len(r.model.Log(devllm.Filter{})); n != c.asked {
 				t.Errorf("the model was asked %d times", n)

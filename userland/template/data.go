@@ -67,16 +67,24 @@ func dataset(t task, tools []agentkernel.Tool) (*Plan, error) {
 	if strings.ContainsAny(path.Base(file), "*?") {
 		return nil, nil // several files
 	}
-	reader, ok := findReader(tools)
-	if !ok {
-		return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, op, "template mode (no model is asked) would need a tool that reads text files, and there is none").
-			WithHint("name an MCP configuration file with a file server (--tools FILE, or tools= and workspace_dir= of the Python SDK)")
+	folder := ""
+	var reader fileTool
+	var used []agentkernel.Tool
+	if t.folder {
+		folder = path.Join("/workspace", file)
+	} else {
+		var ok bool
+		if reader, ok = findReader(tools); !ok {
+			return nil, agentkernel.Errorf(agentkernel.CodeUnsupported, op, "template mode (no model is asked) would need the folder of the file, or a tool that reads text files").
+				WithHint("name the folder (--workspace DIR), or an MCP configuration file with a file server (--tools FILE)")
+		}
+		used = append(used, reader.Tool)
 	}
-	data := map[string]any{"Read": reader, "Path": file, "Format": format(file), "Kind": q.kind, "Value": q.value, "Group": q.group, "Period": q.period}
+	data := map[string]any{"Read": reader, "Folder": folder, "Path": file, "Format": format(file), "Kind": q.kind, "Value": q.value, "Group": q.group, "Period": q.period}
 	if q.kind == "" {
-		return program("summary", "summary.py", "Summary of "+file, data, reader.Tool)
+		return program("summary", "summary.py", "Summary of "+file, data, used...)
 	}
-	return program("grouping", "grouping.py", q.title(file), data, reader.Tool)
+	return program("grouping", "grouping.py", q.title(file), data, used...)
 }
 
 func read(text string) (question, bool) {

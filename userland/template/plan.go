@@ -33,14 +33,19 @@ type recipe func(t task, tools []agentkernel.Tool) (*Plan, error)
 var recipes = []recipe{fibonacci, aggregate, arithmetic, dataset}
 
 // abilities is the list of examples in a refusal, one for each kind of recipe.
-const abilities = `"what is 15% of 240?", "average of 3, 5 and 10", "fibonacci(30)"; with a tool that reads files ` +
+const abilities = `"what is 15% of 240?", "average of 3, 5 and 10", "fibonacci(30)"; with a folder, or a tool that reads files, ` +
 	`"summarize sales.csv", "total amount by region in sales.csv"`
 
 const op = "task"
 
 // Make plans a task. tools are those that the program may import; nil is fine. Errors: CodeInvalid (empty or
 // too long), CodeUnsupported when no recipe covers the task; the hint says what can be done instead.
-func Make(text string, tools []agentkernel.Tool) (Plan, error) {
+func Make(text string, tools []agentkernel.Tool) (Plan, error) { return plan(text, false, tools) }
+
+// MakeInFolder plans a task whose program works in a folder, as /workspace, and reads the files in it without a tool.
+func MakeInFolder(text string) (Plan, error) { return plan(text, true, nil) }
+
+func plan(text string, folder bool, tools []agentkernel.Tool) (Plan, error) {
 	switch {
 	case strings.TrimSpace(text) == "":
 		return Plan{}, agentkernel.Errorf(agentkernel.CodeInvalid, op, "the task is empty").WithHint("say what is to be done: %s", abilities)
@@ -51,13 +56,14 @@ func Make(text string, tools []agentkernel.Tool) (Plan, error) {
 			WithHint("large data belongs in a file that the program reads through a tool")
 	}
 	t := newTask(text)
+	t.folder = folder
 	for _, r := range recipes {
-		plan, err := r(t, tools)
+		made, err := r(t, tools)
 		if err != nil {
 			return Plan{}, err
 		}
-		if plan != nil {
-			return *plan, nil
+		if made != nil {
+			return *made, nil
 		}
 	}
 	return Plan{}, refuse("it is none of those that need no model")

@@ -7,6 +7,8 @@ import (
 // task is the text of a task, trimmed of what carries no meaning.
 type task struct {
 	text string // one line, without courtesies and final punctuation
+	// folder says that its program works in a folder: what files it names are there, and need no tool.
+	folder bool
 }
 
 var (
@@ -23,7 +25,7 @@ func newTask(text string) task {
 		short = courtesy.ReplaceAllString(short, "")
 		short = thanks.ReplaceAllString(short, "")
 		if short == text {
-			return task{text}
+			return task{text: text}
 		}
 		text = short
 	}

@@ -3,8 +3,10 @@ import {{if or (eq .Format "csv") (eq .Format "tabs")}}csv{{else}}json{{end}}
 import statistics
 {{- end}}
 
+{{if not .Folder -}}
 from tools.{{.Read.PythonServer}} import {{.Read.PythonName}}
 
+{{end -}}
 PATH = {{py .Path}}
 
 
@@ -47,7 +49,12 @@ def combine(values):
 {{- end}}
 
 
+{{if .Folder -}}
+with open({{py .Folder}}, encoding="utf-8", newline="") as file:
+    rows = rows_of(file.read())
+{{- else -}}
 rows = rows_of({{.Read.PythonName}}({{.Read.Path}}=PATH))
+{{- end}}
 if not isinstance(rows, list) or rows and not isinstance(rows[0], dict):
     raise ValueError(f"{PATH} is not a table: a list of objects is needed")
 

@@ -1,7 +1,9 @@
 import {{if or (eq .Format "csv") (eq .Format "tabs")}}csv{{else}}json{{end}}
 
+{{if not .Folder -}}
 from tools.{{.Read.PythonServer}} import {{.Read.PythonName}}
 
+{{end -}}
 PATH = {{py .Path}}
 
 
@@ -33,7 +35,12 @@ def describe(name, values):
     return about
 
 
+{{if .Folder -}}
+with open({{py .Folder}}, encoding="utf-8", newline="") as file:
+    rows = rows_of(file.read())
+{{- else -}}
 rows = rows_of({{.Read.PythonName}}({{.Read.Path}}=PATH))
+{{- end}}
 if isinstance(rows, list) and (not rows or isinstance(rows[0], dict)):
     columns = columns_of(rows)
     print(f"{PATH}: {len(rows):,} rows, {len(columns)} columns")

@@ -130,6 +130,13 @@ func TestOpenWaits(t *testing.T) {
 	if len(list) != 3 || list[0].Held || !list[2].Held || list[2].What != "github.create" || list[0].Waited < 50*time.Second {
 		t.Errorf("%+v", list)
 	}
+	asked := newJournal(7).kind(agentkernel.EntryCreated, `{}`).call(1, "llm.ask", agentkernel.EffectPaid, `{"prompt":"x"}`).
+		call(2, "proc.wait", agentkernel.EffectPure, `{"pid":8}`).tree(agentkernel.Process{State: agentkernel.StateWaiting, WaitsFor: []string{
+		"llm.ask fast, no answer yet, connection refused, tried 3 times, again in 0.7 s", "proc.wait 8", agentkernel.ItsServers}})
+	if text := OpenText(OpenWaits(asked, start.Add(time.Second))); strings.Contains(text, "let through") || strings.Count(text, "\n") != 4 ||
+		!strings.Contains(text, `llm.ask(prompt="x")  (no answer yet, connection refused, tried 3 times, again in 0.7 s)`) {
+		t.Errorf("calls that the journal has:\n%s", text)
+	}
 	if list := OpenWaits(newJournal(3).tree(agentkernel.Process{}), start); list == nil || len(list) != 0 {
 		t.Errorf("of nothing: %v", list)
 	}

@@ -105,21 +105,15 @@ func (c *inquiry) raised(e *agentkernel.Error) {
 		c.step(c.cmd("trace %d --full"), "the arguments of the call; look at its server whether it happened")
 		c.step(c.cmd("rerun %d --with ")+c.file(), "with a program that looks before it does it again: finished calls are not made again")
 	case agentkernel.CodeUnavailable, agentkernel.CodeTimeout, agentkernel.CodeSessionLost:
-		c.say(Server, "%s got no answer: %s%s%s", name, first, lastWords(rest), place)
-		if failed.Err.Code == agentkernel.CodeTimeout {
-			wait := c.spec.Limits.WithDefaults(agentkernel.DefaultLimits()).CallWait
-			c.step(fmt.Sprintf("agentkernel rerun %d --call-timeout %s", c.p.PID, wait*4), "with more patience: finished calls are not made again")
-		}
-		if strings.Contains(message, agentkernel.OfProgram) {
-			c.step(c.cmd("trace %d"), "what it did; that program, run again, starts a new process, and this one cannot call its functions any more")
-			return
-		}
-		c.serverSteps(failed.Server)
+		c.unanswered(failed, fmt.Sprintf("%s got no answer: %s%s%s", name, first, lastWords(rest), place))
 	case agentkernel.CodeTool:
 		c.say(ToolFailed, "%s answered with an error: %s%s%s", name, first, lastWords(rest), place)
 		c.mend()
 	default:
-		c.say(ToolFailed, "%s: %s%s%s", name, first, lastWords(rest), place)
+		c.say(kindOf(failed, ToolFailed), "%s: %s%s%s", name, first, lastWords(rest), place)
+		if family(failed) == "llm" {
+			c.cause.Hint = failed.Err.Hint
+		}
 		c.mend()
 	}
 }
@@ -132,6 +126,13 @@ func (c *inquiry) refused(failed *history.Call, place string) {
 		c.step(c.cmd("rerun %d"), "then: finished calls are not made again")
 		return
 	}
+	if host, ok := strings.CutPrefix(failed.Err.Hint, "allow it with --allow-host "); ok && family(failed) == "http" {
+		c.step(c.cmd("rerun %d --allow-host ")+host, "finished calls are not made again")
+		return
+	}
+	if family(failed) == "http" || family(failed) == "llm" {
+		c.cause.Hint = failed.Err.Hint
+	}
 	if failed.Op != "tool.call" || !strings.Contains(failed.Err.Hint, "--allow") {
 		c.step(c.cmd("inspect %d"), "what was taken away from it (may not)")
 		return
@@ -140,12 +141,12 @@ func (c *inquiry) refused(failed *history.Call, place string) {
 	c.step(fmt.Sprintf("agentkernel rerun %d --allow %s", c.p.PID, shellword.Quoted(c.cause.Allow)), "finished calls are not made again")
 }
 
-// file is the name of the program's file as one types it, or an invented one.
+// file is the name of the program's file as one types it, or an invented one where it has more than words that need quotes.
 func (c *inquiry) file() string {
-	if word := shellword.File(c.p.Name); !strings.HasPrefix(word, "'") {
-		return word
+	if words := strings.ReplaceAll(c.p.Name, " ", ""); strings.HasPrefix(shellword.File(words), "'") {
+		return "fixed.py"
 	}
-	return "fixed.py"
+	return shellword.File(c.p.Name)
 }
 
 // mend is what to do about a program that is wrong.
@@ -227,12 +228,8 @@ func (c *inquiry) otherError(e *agentkernel.Error) {
 		kind = Server
 	}
 	c.say(kind, "%s%s%s", first, lastWords(rest), c.where())
-	if name := agentkernel.UnsetVariable(e.Message()); name != "" {
-		c.step("agentkernel shutdown", "where "+name+" is set: the next command starts a kernel with the environment of its terminal")
-		c.step(c.cmd("rerun %d"), "then: finished calls are not made again")
-		return
-	}
 	switch {
+	case c.unset(e.Message()):
 	case strings.Contains(first, agentkernel.OfProgram):
 		c.step(c.cmd("trace %d"), "what it did; that program, run again, starts a new process, and this one cannot call its functions any more")
 	case kind == Server:

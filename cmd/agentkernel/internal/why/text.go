@@ -27,6 +27,9 @@ func (r *Report) Text(color bool) string {
 	if t := r.Time.Text(); t != "" {
 		b.WriteString(console.Line(t) + "\n")
 	}
+	if r.Cause.Hint != "" {
+		b.WriteString("hint: " + console.Line(r.Cause.Hint) + "\n")
+	}
 	for i, s := range r.Next {
 		label := "next: "
 		if i > 0 {

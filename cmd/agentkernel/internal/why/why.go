@@ -52,6 +52,8 @@ const (
 	ToolFailed Kind = "tool_error"      // a tool said no, and the program did not catch it
 	Refused    Kind = "refused"         // a call was not allowed
 	Server     Kind = "server"          // a server died, did not start or did not answer
+	Model      Kind = "model"           // a model could not be asked, or did not answer
+	Host       Kind = "host"            // a host did not answer http.fetch
 	Unknown    Kind = "outcome_unknown" // a write of which nobody knows whether it happened
 	LimitHit   Kind = "limit"
 	Killed     Kind = "killed"
@@ -76,6 +78,7 @@ type Cause struct {
 	Code     agentkernel.Code `json:"code,omitempty"`
 	Message  string           `json:"message,omitempty"` // the whole of it
 	Call     *Call            `json:"call,omitempty"`    // the call that matters
+	Hint     string           `json:"hint,omitempty"`    // what helps against the error of that call, where no command does
 	Calls    int64            `json:"calls"`             // how many there were
 	Line     *Line            `json:"line,omitempty"`    // where the program stood
 	Limit    *Limit           `json:"limit,omitempty"`

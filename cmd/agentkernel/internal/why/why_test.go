@@ -116,7 +116,33 @@ func cases() map[string]*run {
 	limit := func(name, message string) *agentkernel.Error {
 		return failure(agentkernel.CodeLimit, "limit."+name, message)
 	}
+	wrongKey := failure(agentkernel.CodeUnavailable, "llm", "the model fast: HTTP 401: invalid_api_key").WithHint("put the right key into the variable: `export KEY=...` and then `agentkernel shutdown`")
+	noKey := failure(agentkernel.CodeUnavailable, "llm", "the model fast: the key of the provider is not available: "+agentkernel.NotSet("KEY").Error()).WithHint("`export KEY=...`")
+	unpriced := failure(agentkernel.CodeUnavailable, "models", "nobody says what openai:x costs, and the process has a budget of dollars").
+		WithHint("declare the model with price=INPUT/OUTPUT, in dollars for a million tokens")
+	down := failure(agentkernel.CodeTimeout, "llm", "the model fast did not answer in time: connection refused").WithHint("look whether the server runs: `agentkernel doctor` asks it")
+	slowModel := failure(agentkernel.CodeTimeout, "llm", "the model fast did not answer in time: the provider stalled").WithHint("it was tried 2 times: raise limits.call_wait, or ask for less")
+	noModel := failure(agentkernel.CodeNotFound, "llm", `there is no model "fsat"`).WithHint("did you mean fast? No other is declared")
+	noHost := failure(agentkernel.CodeUnavailable, "http", "a.test refused the connection")
+	closed := failure(agentkernel.CodeDenied, "http", "a.test was not allowed").WithHint("allow it with --allow-host 'a.test'")
+	silent := failure(agentkernel.CodeTimeout, "signals.wait", "no signal came within 5 s")
+	asked := func(e *agentkernel.Error, exception string) *run {
+		return two().call(3, "llm.ask", agentkernel.EffectPaid, `{"model":"fast","prompt":"x"}`).after(50*ms).fails(3, e).raises(exception, e.GuestText())
+	}
+	fetched := func(e *agentkernel.Error, exception string) *run {
+		return two().call(3, "http.fetch", agentkernel.EffectRead, `{"url":"https://a.test/"}`).after(50*ms).fails(3, e).raises(exception, e.GuestText())
+	}
 	return map[string]*run{
+		"model_key":      asked(wrongKey, "RuntimeError"),
+		"model_no_key":   asked(noKey, "RuntimeError"),
+		"model_unpriced": asked(unpriced, "RuntimeError"),
+		"model_down":     asked(down, "TimeoutError"),
+		"model_slow":     asked(slowModel, "TimeoutError"),
+		"model_unknown":  asked(noModel, "KeyError"),
+		"host_down":      fetched(noHost, "RuntimeError"),
+		"host_closed":    fetched(closed, "PermissionError"),
+		"signal_late":    two().call(3, "signals.wait", agentkernel.EffectPure, `{"timeout":5}`).after(5*time.Second).fails(3, silent).raises("TimeoutError", silent.GuestText()),
+
 		"finished":  two().ends(agentkernel.StateExited, 0, nil),
 		"exit_code": two().prints("stderr", "warning\nno input\n").exit(3).ends(agentkernel.StateExited, 3, nil),
 		"exception": two().raises("ValueError", "no such month"),
@@ -297,6 +323,15 @@ func TestOnePause(t *testing.T) {
 	report := r.report()
 	if report.Time.Paused != 2*time.Minute || !strings.Contains(report.Cause.Sentence, "since 2m") {
 		t.Errorf("paused for %v: %s", report.Time.Paused, report.Cause.Sentence)
+	}
+}
+
+// A file whose name has blanks is suggested by its name, and not as one that does not exist.
+func TestFileWithBlanks(t *testing.T) {
+	r := cases()["exception"]
+	r.p.Name = "my prog.py"
+	if got := r.report().Next[0].Command; got != "agentkernel rerun 12 --with 'my prog.py'" {
+		t.Errorf("%s", got)
 	}
 }
 
