@@ -78,7 +78,8 @@ func (c *Call) Started(call int64, child *agentkernel.ProcessRecord) string {
 
 // Answered says how far the origin went: how many of so many calls it has answered, but for those that somebody decided about.
 func (h *Origin) Answered(calls int64) string {
-	what, lead, decided := "", ", but for ", h.decisions(calls)
+	var what string
+	lead, decided := ", but for ", h.decisions(calls)
 	switch h.answered {
 	case 0:
 		what = "no call"
