@@ -26,7 +26,7 @@ func (inspectCmd) Help() string {
 
 // inspection is what inspect --json prints.
 type inspection struct {
-	Process  agentkernel.Process        `json:"process"`
+	Process  printed                    `json:"process"`
 	Spec     json.RawMessage            `json:"spec"`       // as it was created, without the program text
 	Source   string                     `json:"source"`     // the program text
 	State    map[string]json.RawMessage `json:"state_keys"` // the working set, plain form
@@ -158,7 +158,7 @@ func (s *sheet) add(name, format string, args ...any) {
 }
 
 func (i *inspection) text(now time.Time, says func(format string) string) string {
-	p, s := i.Process, &sheet{says: says}
+	p, s := i.Process.Process, &sheet{says: says}
 	s.add("pid", "%d", p.PID)
 	s.add("name", "%s", p.Name)
 	if i.Imported != "" {
@@ -332,7 +332,7 @@ func (i *inspection) granted(s *sheet) {
 func (i *inspection) budget(s *sheet, spec *agentkernel.Spec) {
 	if i.Budget != nil {
 		s.add("budget", "%s", budgetLine(i.Budget.Limit, i.Budget.Spent, i.Budget.Held))
-		if cut := cutOff(&i.Process); cut != "" && i.Budget.Held != (agentkernel.Spending{}) {
+		if cut := cutOff(&i.Process.Process); cut != "" && i.Budget.Held != (agentkernel.Spending{}) {
 			s.add("held", "of %s", cut)
 		}
 	} else if spec.Budget != (agentkernel.Budget{}) {

@@ -22,7 +22,7 @@ func TestInspectShowsWalls(t *testing.T) {
 		{"ended without", agentkernel.Process{State: agentkernel.StateExited, Backend: "unconfined"}, []string{"it could do all"}, "walls  "},
 		{"no sandbox", agentkernel.Process{}, nil, "wall"},
 	} {
-		text := (&inspection{Process: tc.p}).text(time.Now(), (&app{}).withHomeFormat)
+		text := (&inspection{Process: public(tc.p)}).text(time.Now(), (&app{}).withHomeFormat)
 		for _, w := range tc.want {
 			if !strings.Contains(text, w) {
 				t.Errorf("%s: no %q in\n%s", tc.name, w, text)

@@ -136,11 +136,15 @@ func (c *logsCmd) show(a *app, e agentkernel.Event) error {
 
 // printEvent prints an event as one line of JSON.
 func (a *app) printEvent(e agentkernel.Event) error {
+	line := struct {
+		agentkernel.Event
+		Process *printed `json:"process,omitempty"`
+	}{Event: e}
 	if e.Process != nil {
 		p := public(*e.Process)
-		e.Process = &p
+		line.Process = &p
 	}
-	return a.printJSON(e)
+	return a.printJSON(line)
 }
 
 // selected says whether the flags ask for an event; without flags it is what the program printed.

@@ -235,12 +235,24 @@ func (l *processList) end() error {
 	return l.a.outputError()
 }
 
-// public is a process as commands print it: values in plain form.
-func public(p agentkernel.Process) agentkernel.Process {
+// printed is a process as commands print it: values are in plain form, and one that has not ended has no exit code, for 0 would say that
+// it has ended well.
+type printed struct {
+	agentkernel.Process
+	ExitCode *int `json:"exit_code,omitempty"`
+}
+
+// public is a process as commands print it.
+func public(p agentkernel.Process) printed {
 	if len(p.Result) > 0 {
 		p.Result = plain(p.Result)
 	}
-	return p
+	out := printed{Process: p}
+	if p.State.Terminal() {
+		code := p.ExitCode
+		out.ExitCode = &code
+	}
+	return out
 }
 
 func processTable(list []agentkernel.Process, now time.Time) string {

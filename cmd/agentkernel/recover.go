@@ -347,7 +347,7 @@ func (a *app) reportTask(k *session, p agentkernel.Process, spec *agentkernel.Sp
 }
 
 func (a *app) printProcesses(list []agentkernel.Process) error {
-	out := make([]agentkernel.Process, len(list))
+	out := make([]printed, len(list))
 	for i, p := range list {
 		out[i] = public(p)
 	}

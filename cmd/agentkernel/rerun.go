@@ -165,6 +165,26 @@ func (c *rerunCmd) spec(a *app) (agentkernel.Spec, error) {
 	return spec, cmp.Or(c.set(&spec), spec.Validate()) // the deadline of the old process was for that one
 }
 
+// mostReruns is among how many of the newest processes that have not ended a rerun is looked for: each is asked for its Spec.
+const mostReruns = 20
+
+// reruns are the processes that run one again and have not ended, by that one, the newest of each.
+func (a *app) reruns(k agentkernel.Kernel) map[agentkernel.PID]agentkernel.PID {
+	found := map[agentkernel.PID]agentkernel.PID{}
+	for page, err := range agentkernel.Pages(a.ctx, k, agentkernel.Filter{Unfinished: true, Limit: mostReruns}) {
+		if err != nil {
+			break
+		}
+		for i := range page {
+			spec, err := k.Spec(a.ctx, page[i].PID)
+			if err == nil && spec.Past != nil && found[spec.Past.PID] == 0 {
+				found[spec.Past.PID] = page[i].PID
+			}
+		}
+	}
+	return found
+}
+
 // sameTools refuses tool files that are taken over and hold something else by now: what they start was agreed to for
 // the old process, and only that.
 func (c *rerunCmd) sameTools(pid agentkernel.PID, old, spec agentkernel.Spec) error {

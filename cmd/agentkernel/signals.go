@@ -453,6 +453,7 @@ func (a *app) notSignalled(pids []agentkernel.PID, s agentkernel.Signal) (refuse
 		return nil, nil, err
 	}
 	defer k.Close()
+	var reruns map[agentkernel.PID]agentkernel.PID
 	refused, before = map[agentkernel.PID]error{}, map[agentkernel.PID]agentkernel.Process{}
 	for _, pid := range pids {
 		p, err := k.Process(a.ctx, pid)
@@ -461,12 +462,30 @@ func (a *app) notSignalled(pids []agentkernel.PID, s agentkernel.Signal) (refuse
 		case err != nil:
 			refused[pid] = err
 		case p.State.Terminal() && !a.livesBelow(k, pid, s):
-			refused[pid] = agentkernel.Errorf(agentkernel.CodeConflict, string(s), "process %d has ended already: %s", pid, stateText(p))
+			ended := agentkernel.Errorf(agentkernel.CodeConflict, string(s), "process %d has ended already: %s", pid, stateText(p))
+			if reruns == nil {
+				reruns = a.reruns(k)
+			}
+			if rerun := reruns[pid]; rerun != 0 { // which has the PID of this one in what it prints
+				ended = ended.WithHint("process %d is its rerun: %s", rerun, signalCommand(rerun, s))
+			}
+			refused[pid] = ended
 		case s == agentkernel.SignalResume && p.Paused && p.Asks() != "":
 			refused[pid] = unanswerable("resume", pid, p.Asks())
 		}
 	}
 	return refused, before, nil
+}
+
+// signalCommand is the command that sends a signal to a process.
+func signalCommand(pid agentkernel.PID, s agentkernel.Signal) string {
+	switch s {
+	case agentkernel.SignalUser:
+		return fmt.Sprintf("agentkernel signal %d user ...", pid)
+	case agentkernel.SignalInterrupt:
+		return fmt.Sprintf("agentkernel signal %d interrupt", pid)
+	}
+	return fmt.Sprintf("agentkernel %s %d", s, pid)
 }
 
 // livesBelow says whether a signal that reaches the children of a process finds some that have not ended.

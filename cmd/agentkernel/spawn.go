@@ -74,7 +74,7 @@ func (c *spawnCmd) Run(a *app) error {
 		return underKey(err, spec.IdempotencyKey, findsOrStarts)
 	}
 	if a.cli.JSON {
-		return a.printJSON(p)
+		return a.printJSON(public(p))
 	}
 	a.con.Out(fmt.Sprintf("%d\n", p.PID))
 	if a.con.Interactive() {

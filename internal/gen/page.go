@@ -21,6 +21,12 @@ var families = map[string]string{
 	"stream": "streams",
 }
 
+// notes are what the page alone says of a call: the stubs of programs have room for a sentence.
+var notes = map[string]string{
+	"proc.self": "In a [rerun](concepts.md#running-again-without-doing-again) `pid` is that of the past, wherever the past asked, too: programs put it into " +
+		"names of files and keys, which stay the same so. The rest is of the new process. Signals go to the PID that `agentkernel ps` says.",
+}
+
 var effects = []struct {
 	effect agentkernel.Effect
 	means  string
@@ -99,6 +105,9 @@ func section(s agentkernel.Syscall) string {
 		result += ": " + s.ResultDoc
 	}
 	fmt.Fprintf(&b, "\nResult: %s. Effect: %s.\n", result, s.Effect)
+	if note := notes[s.Name]; note != "" {
+		b.WriteString("\n" + note + "\n")
+	}
 	return b.String()
 }
 

@@ -1,9 +1,12 @@
 package kernel_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -137,9 +140,13 @@ func TestRerun(t *testing.T) {
 		"an error that the past survived is not": {first: "w1 r2? w3", second: "w1 r2? w3 w4", fails: []string{"r2?"},
 			out: "[tool_error: r2? was refused]", made: "w4", says: "calls 1-3 answered"},
 		"an error that the past survived before it failed by itself is not": {first: "w1 w2? s1 n l p5 x", second: "w1 w2? s1 n l p5 w3", fails: []string{"w2?"},
-			out: "[tool_error: w2? was refused]", made: "w3", says: "calls 1-5 answered"},
+			out: "[tool_error: w2? was refused]", made: "w3", says: "3 of calls 1-5 answered"},
 		"state, log and clock are no difference": {first: "w1 w2 x", second: "l s1 n w1 s2 n l z w2 w3", made: "w3",
-			says: "calls 1-9 answered from the journal of process 1; live from call 10"},
+			says: "2 of calls 1-9 answered from the journal of process 1; live from call 10"},
+		"what belongs to each process is not answered": {first: "s1 l x", second: "s2 l", out: "",
+			says: "no call answered from the journal of process 1; none is a difference: state, log, exit and the like belong to the new process"},
+		"nor where something is": {first: "s1 w1 l x", second: "s2 w1 l", out: "",
+			says: "1 of calls 1-3 answered from the journal of process 1; none is a difference: state, log"},
 		"a write beyond the difference is not made again": {first: "r1 w2 w3 r4 x", second: "r9 w2 r4 w3 w3", made: "r9 r4 w3",
 			says: "call 2 (fake.append) was made by process 1 as call 2: answered from its journal (--again 'fake.append' makes it again)"},
 		"a write that was answered already is made when it comes again": {first: "w1 r2 x", second: "w1 r9 w1", made: "r9 w1",
@@ -188,10 +195,43 @@ func TestRerun(t *testing.T) {
 					t.Errorf("%d tool calls are counted", second.Usage.ToolCalls)
 				}
 				completeByItself(t, r, second.PID)
+				saysWhatItTook(t, r, second.PID)
 			})
 		})
 	}
 }
+
+// saysWhatItTook checks that a rerun says of as many calls that they were answered as its journal names calls of the past for, up to the
+// first difference.
+func saysWhatItTook(t interface{ Errorf(string, ...any) }, r *rig, pid agentkernel.PID) {
+	entries, err := r.Journal(context.Background(), pid, 1, 0)
+	if err != nil {
+		t.Errorf("%v", err)
+	}
+	took := 0
+	for _, e := range entries {
+		switch {
+		case e.Kind == agentkernel.EntryCall && e.Origin != nil && !e.Origin.As:
+			took++
+		case e.Kind == agentkernel.EntryPast:
+			said := saidToBeAnswered.FindStringSubmatch(e.Note)
+			if said == nil {
+				t.Errorf("%q does not say how many calls were answered", e.Note)
+				return
+			}
+			last, _ := strconv.Atoi(said[2] + said[3]) // calls 1-3: all of them, call 1: that one
+			if n, err := strconv.Atoi(said[1]); err == nil {
+				last = n
+			}
+			if last != took {
+				t.Errorf("%d calls name one of the past, and it said %q", took, e.Note)
+			}
+			return
+		}
+	}
+}
+
+var saidToBeAnswered = regexp.MustCompile(`^(?:no call|(?:(\d+) of )?calls 1-(\d+)|call (1)) answered from the journal`)
 
 // sinceStart is a clock that begins at 0 and rises.
 func sinceStart() func() time.Time {

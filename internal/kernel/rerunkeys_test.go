@@ -290,6 +290,7 @@ func TestARerunSaysWhatWasDecided(t *testing.T) {
 		{retry, "r1 w2", "calls 1-2 answered from the journal of process 1, but for call 2, which was made again by decision; no other was live"},
 		{done, "r1 w2", "calls 1-2 answered from the journal of process 1, but for call 2, which was decided; none was live"},
 		{retry, "r1 w2 w3", "calls 1-2 answered from the journal of process 1, but for call 2, which was made again by decision; live from call 3: the journal of process 1 ends there"},
+		{retry, "r1 w2 l", "1 of calls 1-3 answered from the journal of process 1, not call 2, which was made again by decision; none is a difference: state, log, exit and the like belong to the new process"},
 	} {
 		for _, crash := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {

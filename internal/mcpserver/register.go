@@ -96,10 +96,11 @@ func decodeArguments(d *definition, raw json.RawMessage, into any) error {
 	if at := strictjson.LoneSurrogate(raw); at >= 0 {
 		return bad("%s is half of a character: what is no text cannot be sent", raw[at:at+len(`\uXXXX`)])
 	}
-	dec := json.NewDecoder(bytes.NewReader(plainly(raw, d.in)))
+	plain := plainly(raw, d.in)
+	dec := json.NewDecoder(bytes.NewReader(plain))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil {
-		return bad("%s", strictjson.Explain(err, "the arguments", raw))
+		return bad("%s", strictjson.Explain(err, "the arguments", plain))
 	}
 	if err := strictjson.Check(raw, into); err != nil {
 		return bad("%s", err)

@@ -18,9 +18,14 @@ import (
 // whole is what the reader calls the value, such as "the body" or "the arguments"; raw is the text itself.
 func Explain(err error, whole string, raw []byte) string {
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		what := member(e.Field)
-		if what == "" {
+		what := Place(e, raw)
+		switch {
+		case what == "":
 			what = whole
+		case what[0] == '[' && strings.Contains(whole, " "):
+			what = clip.Short(what) + " in " + whole
+		case what[0] == '[':
+			what = whole + what
 		}
 		return fmt.Sprintf("%s must be %s, not %s", clip.Short(what), wanted(e.Type), found(e.Value))
 	}
@@ -38,16 +43,6 @@ func Explain(err error, whole string, raw []byte) string {
 		return "there is no field " + clip.Short(name)
 	}
 	return text
-}
-
-// member is a path as JSON has it: encoding/json puts the names of embedded types before it, which are exported, and members begin
-// with a small letter.
-func member(path string) string {
-	parts := strings.Split(path, ".")
-	for len(parts) > 1 && parts[0] != "" && parts[0][0] >= 'A' && parts[0][0] <= 'Z' {
-		parts = parts[1:]
-	}
-	return strings.Join(parts, ".")
 }
 
 // wanted is what JSON calls the values of a type.

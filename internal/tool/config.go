@@ -199,7 +199,7 @@ func (p *configParser) entry(name string, raw json.RawMessage, at, body int64) *
 	var r rawEntry
 	if err := json.Unmarshal(raw, &r); err != nil {
 		if typ, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return fail(body+typ.Offset-1, fmt.Errorf("%q must be %s, not %s", typ.Field, goTypeInWords(typ.Type.String()), typ.Value))
+			return fail(body+typ.Offset-1, fmt.Errorf("%q must be %s, not %s", strictjson.Place(typ, raw), goTypeInWords(typ.Type.String()), typ.Value))
 		}
 		return fail(at, err)
 	}

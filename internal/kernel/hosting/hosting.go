@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -140,6 +141,17 @@ func (t *Tenure) Entry() agentkernel.Entry {
 	return agentkernel.Entry{Kind: agentkernel.EntryAttached, Data: data}
 }
 
+// said is the message of what a hosted program failed with, with the exception before it as a program in a sandbox has it.
+func said(e *agentkernel.HostedError) string {
+	switch {
+	case e.Exception == "" || e.Message == e.Exception || strings.HasPrefix(e.Message, e.Exception+":"):
+		return e.Message
+	case e.Message == "":
+		return clip.Short(e.Exception)
+	}
+	return clip.Short(e.Exception) + ": " + e.Message
+}
+
 // ending reads how a hosted program ended: with a result, or with a failure. The error says what is wrong with e.
 func ending(e *agentkernel.HostedEnd) (result json.RawMessage, failure *agentkernel.Error, err error) {
 	switch {
@@ -148,7 +160,7 @@ func ending(e *agentkernel.HostedEnd) (result json.RawMessage, failure *agentker
 	case e.Error != nil && (e.ExitCode != 0 || e.Result != nil):
 		return nil, nil, agentkernel.Errorf(agentkernel.CodeInvalid, "end", "a program ends with an error, or with a result and an exit code")
 	case e.Error != nil:
-		failure = agentkernel.Errorf(agentkernel.CodeProgram, "run", "%s", clip.Long(e.Error.Message))
+		failure = agentkernel.Errorf(agentkernel.CodeProgram, "run", "%s", clip.Long(said(e.Error)))
 		failure.Exception, failure.Traceback = clip.Short(e.Error.Exception), clip.Long(e.Error.Traceback)
 		return nil, failure, nil
 	case e.Result == nil:

@@ -76,28 +76,38 @@ func (c *Call) Started(call int64, child *agentkernel.ProcessRecord) string {
 	return fmt.Sprintf("call %d starts another child than call %d of process %d did: "+does, call, c.Key.Call, c.PID, child.PID)
 }
 
-// Answered says how far the origin went: it has answered so many calls, but for those that somebody decided about.
+// Answered says how far the origin went: how many of so many calls it has answered, but for those that somebody decided about.
 func (h *Origin) Answered(calls int64) string {
-	text := fmt.Sprintf("calls 1-%d answered from the journal of process %d", calls, h.pid)
-	switch calls {
+	var what string
+	lead, decided := ", but for ", h.decisions(calls)
+	switch h.answered {
 	case 0:
-		return fmt.Sprintf("no call answered from the journal of process %d", h.pid)
-	case 1:
-		text = fmt.Sprintf("call 1 answered from the journal of process %d", h.pid)
-	}
-	but := ", but for "
-	for _, call := range slices.Sorted(maps.Keys(h.decided)) {
-		if call > calls {
-			break
+		what = "no call"
+	case calls:
+		what = fmt.Sprintf("calls 1-%d", calls)
+		if calls == 1 {
+			what = "call 1"
 		}
+	default:
+		what, lead = fmt.Sprintf("%d of calls 1-%d", h.answered-int64(len(decided)), calls), ", not "
+	}
+	text := fmt.Sprintf("%s answered from the journal of process %d", what, h.pid)
+	for _, call := range decided {
 		what := "was decided"
 		if h.decided[call] {
 			what = "was made again by decision"
 		}
-		text += fmt.Sprintf("%scall %d, which %s", but, call, what)
-		but = ", and "
+		text += fmt.Sprintf("%scall %d, which %s", lead, call, what)
+		lead = ", and "
 	}
 	return text
+}
+
+// decisions are those of the first so many calls that somebody decided about.
+func (h *Origin) decisions(calls int64) []int64 {
+	all := slices.Sorted(maps.Keys(h.decided))
+	n, _ := slices.BinarySearch(all, calls+1)
+	return all[:n]
 }
 
 // NoneLive is what is said at the end of a process of so many calls that never went beyond its origin. again are the patterns of what was
@@ -108,6 +118,9 @@ func (h *Origin) NoneLive(calls int64, again []string) string {
 		if again {
 			none = "no other was live"
 		}
+	}
+	if h.answered < calls {
+		none = "none is a difference: state, log, exit and the like belong to the new process"
 	}
 	if len(again) > 0 {
 		none += advice.AgainIsBeyond

@@ -107,7 +107,10 @@ func (h *Origin) restore(e *agentkernel.Entry, c *Call) {
 		c.claim(c.likeness(nameOf(e.Args), e.Args))
 		return
 	}
-	if h.take(c); !e.Done && !e.Origin.As {
+	if h.take(c); e.Origin.As {
+		return
+	}
+	if h.answered++; !e.Done {
 		h.copies[e.Call] = c
 	}
 }

@@ -22,18 +22,19 @@ import (
 // were issued; whether the program waits for them at once (async) makes no difference. What an operation means for the order,
 // sys.Rerun says. A nil Origin has nothing to say.
 type Origin struct {
-	rules   Rules
-	pid     agentkernel.PID
-	from    int64             // its calls from this number on are not answered; 0: all are
-	lineage []agentkernel.PID // pid, its own origin, and so on
-	index   map[Key]*Call     // of all processes in the lineage
-	strict  []*Call           // in the order of issue
-	free    [][]*Call         // free[i] stands before strict[i], the last one behind all
-	next    int               // of strict
-	live    bool              // the first difference has come
-	copies  map[int64]*Call   // calls of the new process whose result is still to be handed over
-	ready   map[int64]*Call   // of copies, those that have been issued and wait for the program to take them
-	left    []*Call           // what origins of the origin made and nobody took over
+	rules    Rules
+	pid      agentkernel.PID
+	from     int64             // its calls from this number on are not answered; 0: all are
+	lineage  []agentkernel.PID // pid, its own origin, and so on
+	index    map[Key]*Call     // of all processes in the lineage
+	strict   []*Call           // in the order of issue
+	free     [][]*Call         // free[i] stands before strict[i], the last one behind all
+	next     int               // of strict
+	answered int64             // calls of the new process before the first difference that have been answered
+	live     bool              // the first difference has come
+	copies   map[int64]*Call   // calls of the new process whose result is still to be handed over
+	ready    map[int64]*Call   // of copies, those that have been issued and wait for the program to take them
+	left     []*Call           // what origins of the origin made and nobody took over
 
 	// Once live; see Leave.
 	done     map[[32]byte][]*Call
@@ -242,7 +243,10 @@ func (h *Origin) Match(op string, args json.RawMessage) (c *Call, why string) {
 	case h.live || rule == sys.Own:
 		return nil, ""
 	case rule == sys.Free:
-		return h.takeFree(op, args), ""
+		if c = h.takeFree(op, args); c != nil {
+			h.answered++
+		}
+		return c, ""
 	}
 	if h.next == len(h.strict) {
 		return nil, fmt.Sprintf("the journal of process %d ends there", h.pid)
@@ -259,6 +263,7 @@ func (h *Origin) Match(op string, args json.RawMessage) (c *Call, why string) {
 		return nil, why
 	}
 	h.take(c)
+	h.answered++
 	return c, ""
 }
 

@@ -125,7 +125,7 @@ func (t *Table) unread(err error) *agentkernel.Error {
 		return tableError(t.File, lineAt(t.data, int64(len(t.data))), "it is no JSON: %s", strictjson.Reason(err, t.data))
 	}
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return tableError(t.File, lineAt(t.data, e.Offset), "%s cannot be a %s", clip.Short(e.Field), e.Value)
+		return tableError(t.File, lineAt(t.data, e.Offset), "%s cannot be a %s", clip.Short(strictjson.Place(e, t.data)), e.Value)
 	}
 	if e, ok := errors.AsType[*agentkernel.Error](err); ok { // a price
 		return tableError(t.File, t.badPrice(), "%s", e.Message())

@@ -232,7 +232,7 @@ class Hosted(support.KernelTest, unittest.IsolatedAsyncioTestCase):
             h = await self.k.host("bad", bad, key="bad")
             with self.assertRaises(errors.ProgramError) as caught:
                 await h
-            self.assertEqual((caught.exception.exception, caught.exception.message, caught.exception.pid), ("KeyError", "'page 13'", h.pid))
+            self.assertEqual((caught.exception.exception, caught.exception.message, caught.exception.pid), ("KeyError", "KeyError: 'page 13'", h.pid))
             self.assertTrue(caught.exception.traceback.startswith("Traceback"))
             self.assertIn('{}["page 13"]', caught.exception.traceback)
             self.assertEqual(caught.exception.traceback.count("File "), 1)  # of the program, and none of the library

@@ -169,7 +169,7 @@ class Process:
     pause_note: str = ""  #: why, in words, if the kernel paused it
     paused_for: Optional[Pause] = None  #: why, for programs
     waits_for: tuple[str, ...] = ()
-    exit_code: int = 0
+    exit_code: int = 0  #: 0, too, as long as it has not ended: see ``done`` and ``success``
     result: Any = None  #: value of the program's last expression
     error: Optional[KernelError] = None
     created: Optional[datetime.datetime] = None
