@@ -184,6 +184,7 @@ func TestNoKeysTravelWithOtherPrograms(t *testing.T) {
 		"in git's log":        {"tools/a": "-> ../.git/logs/refs/heads", ".git/logs/refs/heads/g.py": logWithToken},
 		"in a directory":      {"tools/a/g.py": "-> ../../.secrets/g.py", ".secrets/g.py": "K = 1"},
 		"in a tools file":     {"tools/a/g.py": "-> ../../servers.json", "servers.json": toolsWithToken, "agentkernel.toml": "tools = [\"servers.json\"]"},
+		"in the user's tools": {"tools/a/g.py": "-> ../../servers.json", "servers.json": toolsWithToken},
 		"in a file of tools":  {"tools/a/g.py": toolsWithToken},
 		"under a second name": {"tools/a/g.py": "= .env", ".env": "K = 1"},
 	} {

@@ -118,7 +118,7 @@ func (u *Unasked) keys(name, own string, text []byte, info fs.FileInfo) (bool, e
 	isCode := sources[path.Ext(fold(own))]
 	isTools := len(text) <= maxToolsFile && mayBeToolsFile(text) && isToolsFile(text)
 	switch {
-	case isCode && isTools: // code by its name alone
+	case isTools && (isCode || sources[path.Ext(fold(name))]): // code by a name alone
 		return true, nil
 	case !isCode && isSomeGitConfig(text) && holdsCredential(text):
 		return true, nil
