@@ -51,7 +51,7 @@ var rules = []struct {
 	{"internal/packages", []string{"internal/clip", "", "internal/lazy"}},
 	{"internal/sandbox/monty/...", []string{"internal/clip", "internal/fastpath", "", "guest/...", "internal/bytesize", "internal/journal", "internal/lazy", "internal/nearest", "internal/reaper", "internal/sandbox/confine", "internal/sandbox/monty/...", "internal/strictjson"}},
 	{"internal/sandbox/confine", []string{"", "internal/inherited", "internal/lazy", "internal/mounts"}},
-	{"internal/sandbox/workspace", []string{"", "internal/jsonc", "internal/lazy", "internal/mounts", "internal/shellword"}},
+	{"internal/sandbox/workspace", []string{"", "internal/jsonc", "internal/lazy", "internal/mounts", "internal/regular", "internal/shellword"}},
 	{"internal/sandbox/process", []string{"internal/clip", "", "guest/...", "internal/bytesize", "internal/lazy", "internal/sandbox/confine", "internal/shellword"}},
 	{"internal/sandbox/sandboxtest/...", []string{"internal/fastpath", "", "internal/journal"}},
 	{"internal/fastpath", []string{""}},

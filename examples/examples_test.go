@@ -10,6 +10,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/embedded"
+	"agentkernel/internal/regular"
 	"agentkernel/internal/tool"
 )
 
@@ -52,7 +53,7 @@ func run(t *testing.T, k agentkernel.Kernel, file string, allow ...string) strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	modules, err := tool.LocalModules(filepath.Dir(file))
+	modules, err := tool.LocalModules(filepath.Dir(file), regular.ReadIn)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/regular"
+	"agentkernel/internal/sandbox/workspace"
 )
 
 // goMain is the file of a package that counts as the program.
@@ -57,6 +58,15 @@ func withGoFiles(p *agentkernel.Program, file string) error {
 func gatherGo(dir string, files map[string]string) error {
 	_, err := os.Stat(filepath.Join(dir, "go.mod"))
 	module := err == nil
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fileError(dir, err)
+	}
+	defer root.Close()
+	unasked, err := workspace.NewUnasked(root, nil)
+	if err != nil {
+		return fileError(dir, err)
+	}
 	total := 0
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -76,11 +86,13 @@ func gatherGo(dir string, files map[string]string) error {
 		if err != nil {
 			return fileError(path, err)
 		}
-		text, err := regular.Read(path, int64(maxSource-total))
+		text, err := unasked.Read(filepath.ToSlash(rel), int64(maxSource-total))
 		switch {
 		case errors.Is(err, regular.ErrTooLarge):
 			return agentkernel.Errorf(agentkernel.CodeInvalid, "run", "the files in %s are larger than 16 MB, which no program is", dir).
 				WithHint("a program reads its data through a tool")
+		case errors.Is(err, workspace.ErrKeys):
+			return keysIn(path, "the module").WithHint("if the program may have it, name its folder with --workspace, and read it there")
 		case err != nil:
 			return fileError(path, err)
 		}

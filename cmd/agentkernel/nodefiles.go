@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -21,8 +20,8 @@ var localImport = lazy.Regexp(`(?:\bfrom|\bimport|\brequire)\s*\(?\s*["'](\.{1,2
 
 // withNodeFiles adds what a program in Node has beside it: the files that it imports by a relative path, with theirs,
 // package.json, and the directory node_modules, here or above. The folder may be a stranger's: a link in it is followed
-// as far as it stays there.
-func withNodeFiles(p *agentkernel.Program, file string) error {
+// as far as it stays there. tools are the tools files of its process.
+func withNodeFiles(p *agentkernel.Program, file string, tools []string) error {
 	dir, err := filepath.Abs(filepath.Dir(file))
 	if err != nil {
 		return fileError(file, err)
@@ -33,7 +32,11 @@ func withNodeFiles(p *agentkernel.Program, file string) error {
 	}
 	defer root.Close()
 	main := filepath.Base(file)
-	n := nodeFiles{root: root, files: map[string]string{main: p.Source}} // files may import the program itself
+	unasked, err := workspace.NewUnasked(root, tools)
+	if err != nil {
+		return fileError(dir, err)
+	}
+	n := nodeFiles{root: root, unasked: unasked, files: map[string]string{main: p.Source}} // files may import the program itself
 	if err := n.gather(main, p.Source); err != nil {
 		return err
 	}
@@ -53,12 +56,17 @@ func withNodeFiles(p *agentkernel.Program, file string) error {
 // nodeManifest says, of the files of a program, which kind of modules they are.
 const nodeManifest = "package.json"
 
+// nodePackagesDir is where packages are, which a program is shown whole.
+const nodePackagesDir = "node_modules"
+
+const ownPackages = "remove the link, and install the packages in its place (npm install), or copy them there if the program may have them"
+
 // nodePackages finds the node_modules of a program in dir, without links in its path; "": there is none.
 func nodePackages(dir string) (string, error) {
 	for at := dir; ; at = filepath.Dir(at) {
-		packages := filepath.Join(at, "node_modules")
+		packages := filepath.Join(at, nodePackagesDir)
 		if info, err := os.Stat(packages); err == nil && info.IsDir() {
-			return beneath(at, packages)
+			return packagesIn(at, packages)
 		}
 		if at == filepath.Dir(at) {
 			return "", nil
@@ -66,8 +74,9 @@ func nodePackages(dir string) (string, error) {
 	}
 }
 
-// beneath gives the real path of a directory in dir: one that is a link may lead to a place in dir only.
-func beneath(dir, path string) (string, error) {
+// packagesIn gives the real path of a node_modules in dir: one that is a link may lead to another node_modules in dir only.
+// All else there, such as .git, the program would be shown whole.
+func packagesIn(dir, path string) (string, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return "", fileError(path, err)
@@ -77,16 +86,21 @@ func beneath(dir, path string) (string, error) {
 	}
 	if rel, err := filepath.Rel(dir, real); err != nil || !filepath.IsLocal(rel) {
 		return "", agentkernel.Errorf(agentkernel.CodeDenied, "run", "%s is a link that leads out of its folder, to %s: the program would be shown what lies there", path, real).
-			WithHint("remove the link, and install the packages in its place (npm install), or copy them there if the program may have them")
+			WithHint(ownPackages)
+	}
+	if filepath.Base(real) != nodePackagesDir {
+		return "", agentkernel.Errorf(agentkernel.CodeDenied, "run", "%s is a link to %s, which is no node_modules: the program would be shown all that lies there", path, real).
+			WithHint(ownPackages)
 	}
 	return real, nil
 }
 
 // nodeFiles are the files that travel with a program.
 type nodeFiles struct {
-	root  *os.Root
-	files map[string]string // by path below root
-	total int
+	root    *os.Root
+	unasked *workspace.Unasked
+	files   map[string]string // by path below root
+	total   int
 }
 
 // gather reads what the file `name` imports.
@@ -136,34 +150,13 @@ func (n *nodeFiles) resolve(by, imported string) (string, error) {
 
 // read takes a file that the file `by` needs.
 func (n *nodeFiles) read(name, by string) error {
-	if err := n.secret(name, by); err != nil {
-		return err
-	}
-	b, err := regular.ReadIn(n.root, filepath.FromSlash(name), int64(maxSource-n.total))
+	b, err := n.unasked.Read(name, int64(maxSource-n.total))
 	if err != nil {
 		return n.refused(name, by, err)
 	}
 	n.total += len(b)
 	n.files[name], err = readSource(bytes.NewReader(b), filepath.Join(n.root.Name(), name))
 	return err
-}
-
-// secret refuses a file in which keys usually lie, under its own name or that of a link.
-func (n *nodeFiles) secret(name, by string) error {
-	names := []string{name}
-	dir, err := filepath.EvalSymlinks(n.root.Name())
-	if err == nil {
-		if real, err := filepath.EvalSymlinks(filepath.Join(dir, filepath.FromSlash(name))); err == nil {
-			if rel, err := filepath.Rel(dir, real); err == nil {
-				names = append(names, filepath.ToSlash(rel))
-			}
-		}
-	}
-	if !slices.ContainsFunc(names, workspace.Secret) {
-		return nil
-	}
-	return agentkernel.Errorf(agentkernel.CodeDenied, "run", "%s, which %s needs, is a file in which keys or passwords usually lie: it is not given to a program", filepath.Join(n.root.Name(), name), by).
-		WithHint("if the program may have it, name its folder with --workspace, and read it there with fs.readFileSync")
 }
 
 // refused says why a file was not read; os.Root has no name for the error of a link that leaves it.
@@ -173,6 +166,9 @@ func (n *nodeFiles) refused(name, by string, err error) error {
 	case errors.Is(err, regular.ErrTooLarge):
 		return agentkernel.Errorf(agentkernel.CodeInvalid, "run", "%s and the files beside it are larger than 16 MB, which no program is", by).
 			WithHint("a program reads its data through a tool")
+	case errors.Is(err, workspace.ErrKeys):
+		return keysIn(path, by).
+			WithHint("if the program may have it, name its folder with --workspace, and read it there with fs.readFileSync")
 	case strings.Contains(err.Error(), "escapes"):
 		return agentkernel.Errorf(agentkernel.CodeDenied, "run", "%s, which %s needs, is a link that leads out of the program's directory", path, by).
 			WithHint("copy the file into the directory, if the program may have it")

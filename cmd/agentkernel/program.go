@@ -29,11 +29,12 @@ type programArgs struct {
 	Lang    string   `placeholder:"NAME" help:"How the program is written: python, node, go, script, command, or another word for one, as bash (default: by its name and first line)."`
 	command bool     // a command behind --
 	// What decides whether a script behind -- is a command; see installed.
-	folder      string // that --workspace names
-	mayShowHere bool   // a command sees the folder that it is called in
-	packages    bool   // the program is to have packages: it is one in Python
-	verb        string // of agentkernel that takes the program; "": run
-	Stdin       string `placeholder:"FILE" help:"The program's standard input: a file, or - for that of this command, to its end (default: see below)."`
+	folder      string   // that --workspace names
+	mayShowHere bool     // a command sees the folder that it is called in
+	packages    bool     // the program is to have packages: it is one in Python
+	tools       []string // the tools files that the command line names
+	verb        string   // of agentkernel that takes the program; "": run
+	Stdin       string   `placeholder:"FILE" help:"The program's standard input: a file, or - for that of this command, to its end (default: see below)."`
 }
 
 // program reads the program that the arguments name, and the local tools beside it.
@@ -111,7 +112,10 @@ func (a *app) addImports(prog *agentkernel.Program, p *programArgs, parents []st
 	case prog.Language == agentkernel.Python:
 		prog.Modules, err = a.modules(prog.Source, parents)
 	case prog.Language == agentkernel.Node && isFile:
-		err = withNodeFiles(prog, p.File)
+		var tools []string
+		if tools, err = a.toolsFilesOf(p); err == nil {
+			err = withNodeFiles(prog, p.File, tools)
+		}
 	case prog.Language == agentkernel.Go && isFile:
 		err = withGoFiles(prog, p.File)
 	}

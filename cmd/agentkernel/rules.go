@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"agentkernel"
-	"agentkernel/internal/regular"
+	"agentkernel/internal/sandbox/workspace"
 	"agentkernel/internal/shellword"
 	"agentkernel/internal/tool"
 )
@@ -33,7 +33,11 @@ func (a *app) rulesOf(spec *agentkernel.Spec) (string, error) {
 		return "", nil
 	}
 	defer folder.Close()
-	content, err := regular.ReadIn(folder, rulesFile, maxRules)
+	unasked, err := workspace.NewUnasked(folder, spec.Tools)
+	if err != nil {
+		return "", nil //nolint:nilerr // as above
+	}
+	content, err := unasked.Read(rulesFile, maxRules)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", nil

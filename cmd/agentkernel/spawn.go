@@ -100,6 +100,7 @@ func (c *spawnCmd) openEach(a *app) (*eachFile, error) {
 // prepare makes the Spec of a program from the command line.
 func (a *app) prepare(p *programArgs, f *specFlags, packages *packageFlags) (agentkernel.Spec, error) {
 	p.folder, p.packages = f.Workspace, packages.Python != "" || len(packages.With) > 0
+	p.tools = f.Tools
 	p.mayShowHere = p.mayShowHere && f.Workspace == "" && len(f.Volume) == 0
 	prog, err := a.program(p)
 	if err != nil {

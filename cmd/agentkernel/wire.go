@@ -40,7 +40,7 @@ func systemParts() parts {
 		},
 		listen:       listen,
 		start:        startBackground,
-		localModules: tool.LocalModules,
+		localModules: localModules,
 		localTools:   tool.LocalTools,
 		trusted: func(home, project string, as tool.Kind, file string, content []byte) (bool, error) {
 			return tool.NewTrust(datadir.At(home).Trust()).In(project).Accepted(as, file, content)

@@ -195,6 +195,8 @@ func TestHostileBackups(t *testing.T) {
 	empty := hex.EncodeToString(sha256.New().Sum(nil))
 	db := File{DatabaseName, 0, empty}
 	files := func(list ...File) Manifest { return Manifest{Files: append([]File{db}, list...)} }
+	says := map[string]string{"symlink": `"kernel.db" in the backup is no regular file`, "hard link": "is no regular file", "directory": "is no regular file",
+		"no manifest": `where "manifest.json" belongs`}
 	for name, fill := range map[string]func(w *tar.Writer){
 		"nothing":     func(*tar.Writer) {},
 		"no manifest": func(w *tar.Writer) { put(t, w, tar.Header{Name: DatabaseName}, "") },
@@ -268,6 +270,8 @@ func TestHostileBackups(t *testing.T) {
 		s, _, err := readBack(forge(t, fill))
 		if c := agentkernel.CodeOf(err); c != agentkernel.CodeCorrupt && c != agentkernel.CodeLimit {
 			t.Errorf("%s: %v", name, err)
+		} else if !strings.Contains(err.Error(), says[name]) {
+			t.Errorf("%s: %v, want %s", name, err, says[name])
 		}
 		for member := range s.members {
 			if !plausible(member) {

@@ -90,8 +90,11 @@ func (u *unpacked) next(name string) (*tar.Header, error) {
 	if err != nil {
 		return nil, unpackFailed(err)
 	}
-	if h.Typeflag != tar.TypeReg || h.Name != name && (name != BlobPrefix || !strings.HasPrefix(h.Name, BlobPrefix)) {
+	switch {
+	case h.Name != name && (name != BlobPrefix || !strings.HasPrefix(h.Name, BlobPrefix)):
 		return nil, corrupt("the backup has %.100q where %q belongs", h.Name, name)
+	case h.Typeflag != tar.TypeReg:
+		return nil, corrupt("%.100q in the backup is no regular file", h.Name)
 	}
 	return h, nil
 }

@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -76,7 +77,7 @@ func newKeys(t *testing.T) *keyPairs {
 	if err1 != nil || err2 != nil || err3 != nil {
 		t.Fatal(err1, err2, err3)
 	}
-	k.secret = []byte("a shared secret of thirty-two bytes, or more")
+	k.secret = []byte("a/shared+secret,of:thirty-two.bytes_or?more")
 	point, err := k.ec.PublicKey.Bytes()
 	if err != nil {
 		t.Fatal(err)
@@ -151,6 +152,10 @@ func TestMCPSignedTokens(t *testing.T) {
 		"unknown id":        {sign(t, jwt.SigningMethodRS256, k.rsa, claims("carl"), "zzz"), 401},
 		"expired":           {sign(t, jwt.SigningMethodRS256, k.rsa, claims("carl", set("exp", time.Now().Add(-time.Hour).Unix())), "r"), 401},
 		"for ever":          {sign(t, jwt.SigningMethodRS256, k.rsa, claims("carl", drop("exp")), "r"), 401},
+		"not in this world": {sign(t, jwt.SigningMethodRS256, k.rsa, claims("carl", set("nbf", 1e300)), "r"), 401},
+		"never made":        {sign(t, jwt.SigningMethodRS256, k.rsa, claims("carl", set("iat", -1e300)), "r"), 401},
+		"for aeons":         {sign(t, jwt.SigningMethodRS256, k.rsa, claims("carl", set("exp", 1e300)), "r"), 401},
+		"from the start":    {sign(t, jwt.SigningMethodRS256, k.rsa, claims("carl", set("nbf", 0), set("exp", 253402300799)), "r"), 200},
 		"not yet":           {sign(t, jwt.SigningMethodRS256, k.rsa, claims("carl", set("nbf", time.Now().Add(time.Hour).Unix())), "r"), 401},
 		"for another":       {sign(t, jwt.SigningMethodRS256, k.rsa, claims("carl", set("aud", "other")), "r"), 401},
 		"for nobody":        {sign(t, jwt.SigningMethodRS256, k.rsa, claims("carl", drop("aud")), "r"), 401},
@@ -296,13 +301,37 @@ func TestMCPKeyFiles(t *testing.T) {
 	if got := knock(t, serveJWT(t, kernel, append(k.secret, '\n')), sign(t, jwt.SigningMethodHS256, k.secret, claims("carl"), "")); got != 200 {
 		t.Errorf("a secret: HTTP %d", got)
 	}
+	if got := knock(t, serveJWT(t, kernel, append([]byte("\ufeff"), k.jwks...)), token); got != 401 { // no key of that id
+		t.Errorf("JWKS with a byte order mark, another key: HTTP %d", got)
+	}
+	if got := knock(t, serveJWT(t, kernel, append([]byte("\ufeff"), k.jwks...)), sign(t, jwt.SigningMethodES256, k.ec, claims("carl"), "e")); got != 200 {
+		t.Errorf("JWKS with a byte order mark: HTTP %d", got)
+	}
+	for _, secret := range []string{hex.EncodeToString(der[:32]), base64.StdEncoding.EncodeToString(der[3:40]), b64(der[5:45]), "Correct.Horse-Battery/Staple!Is#Long&Enough"} {
+		if got := knock(t, serveJWT(t, kernel, []byte(secret)), sign(t, jwt.SigningMethodHS256, []byte(secret), claims("carl"), "")); got != 200 {
+			t.Errorf("the secret %s: HTTP %d", secret, got)
+		}
+	}
 	s, err := mcpserver.New(mcpConfig(kernel, ""))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, bad := range map[string]mcpserver.JWTConfig{
 		"empty":        {Keys: []byte(" \n"), Audience: audience},
-		"short":        {Keys: []byte("too short"), Audience: audience},
+		"short":        {Keys: []byte("too-short"), Audience: audience},
+		"a list":       {Keys: []byte(`[{"kty":"oct","k":"` + b64(k.secret) + `"}]`), Audience: audience},
+		"ssh":          {Keys: []byte("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHcvgWTqSmJ0z0Yl3nq2cV7wX1mUqkTt6Rr4FfXo9xYz me@host\n"), Audience: audience},
+		"ssh, a word":  {Keys: []byte("AAAAC3NzaC1lZDI1NTE5AAAAIHcvgWTqSmJ0z0Yl3nq2cV7wX1mUqkTt6Rr4FfXo9xYz"), Audience: audience},
+		"a page":       {Keys: []byte("<!DOCTYPE html><html><body>404 Not Found</body></html>\n"), Audience: audience},
+		"words":        {Keys: []byte("a shared secret of thirty-two bytes, or more"), Audience: audience},
+		"lines":        {Keys: []byte(b64(k.secret) + "\n" + b64(k.secret) + "\n"), Audience: audience},
+		"an address":   {Keys: []byte("https://id.example/.well-known/jwks.json"), Audience: audience},
+		"UTF-16":       {Keys: []byte("\xff\xfe{\x00\"\x00k\x00e\x00y\x00s\x00\"\x00:\x00[\x00]\x00}\x00........"), Audience: audience},
+		"a BOM inside": {Keys: append([]byte("\ufeff\ufeff"), k.jwks...), Audience: audience},
+		"DER, base64":  {Keys: []byte(base64.StdEncoding.EncodeToString(der)), Audience: audience},
+		"DER, hex":     {Keys: []byte(hex.EncodeToString(der)), Audience: audience},
+		"JWKS, base64": {Keys: []byte(b64(k.jwks)), Audience: audience},
+		"a token":      {Keys: []byte(token), Audience: audience},
 		"private key":  {Keys: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), Audience: audience},
 		"damaged":      {Keys: pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der[4:]}), Audience: audience},
 		"no JWKS":      {Keys: []byte(`{"keys": 5}`), Audience: audience},

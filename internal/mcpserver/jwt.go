@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -14,6 +15,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"slices"
 	"strings"
@@ -30,7 +32,7 @@ import (
 // JWTConfig says which JSON Web Tokens (RFC 7519) are let in beside listed tokens. Nothing is asked over the network.
 type JWTConfig struct {
 	// Keys is the content of a key file: a JWKS document (RFC 7517), PEM blocks of public keys or certificates, or a
-	// shared secret of at least 32 bytes. Each key serves one family of algorithms only, whatever a token says.
+	// shared secret of at least 32 bytes, in one word of printable ASCII. Each key serves one family of algorithms only, whatever a token says.
 	Keys []byte
 	// Audience must be among a token's `aud`: a token that was made for another service opens nothing here.
 	Audience string
@@ -44,6 +46,8 @@ const (
 	minRSA    = 2048
 	clockSkew = 30 * time.Second
 	maxClaim  = 255 // bytes of a subject
+	// maxSeconds bounds the times of a token: each second up to it is a number of its own in JSON.
+	maxSeconds = 1 << 53
 )
 
 // verifyKey is a key with the algorithms that it may be used with.
@@ -114,9 +118,22 @@ func (c *exactClaims) UnmarshalJSON(raw []byte) error {
 			if err := json.Unmarshal(v, into); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
+			if _, time := into.(**jwt.NumericDate); time && !possibleTime(v) {
+				return fmt.Errorf("%s: it is no time that can be", name)
+			}
 		}
 	}
 	return nil
+}
+
+// possibleTime says whether the seconds of a claim are as many as jwt can tell: it takes more for a time long ago.
+func possibleTime(raw []byte) bool {
+	var n json.Number
+	if json.Unmarshal(raw, &n) != nil || n == "" { // null
+		return true
+	}
+	seconds, err := n.Float64()
+	return err == nil && math.Abs(seconds) <= maxSeconds
 }
 
 // exactObject is an object of JSON in which no name is there twice and every text is Unicode: two that are none decode to the same.
@@ -173,7 +190,7 @@ func userOf(subject string) string {
 
 // parseKeys reads a key file.
 func parseKeys(content []byte) ([]verifyKey, error) {
-	text := strings.TrimSpace(string(content))
+	text := strings.TrimSpace(strings.TrimPrefix(string(content), "\ufeff"))
 	switch {
 	case text == "":
 		return nil, badKeys("the key file is empty")
@@ -181,10 +198,57 @@ func parseKeys(content []byte) ([]verifyKey, error) {
 		return parseJWKS([]byte(text))
 	case strings.Contains(text, "-----BEGIN "):
 		return parsePEM([]byte(text))
-	case len(text) < minSecret:
+	}
+	if what := noSecret(text); what != "" {
+		return nil, badKeys("the key file is none: it holds %s; a JWKS document, PEM blocks of public keys or certificates, or a shared secret in one word is needed", what).
+			WithHint("openssl rand -hex 32 makes a shared secret; ssh-keygen -e -m pkcs8 -f KEY.pub writes a key of ssh as PEM")
+	}
+	if len(text) < minSecret {
 		return nil, badKeys("the shared secret has %d bytes; at least %d are needed", len(text), minSecret).WithHint("openssl rand -hex 32")
 	}
 	return []verifyKey{{algs: []string{"HS256"}, key: []byte(text)}}, nil
+}
+
+// noSecret says what a text is that nobody should take for a shared secret: something public, which anybody could sign tokens
+// with. "": it may be one.
+func noSecret(text string) string {
+	decoded := decodedWord(text)
+	switch {
+	case strings.HasPrefix(text, "ssh-"), strings.HasPrefix(text, "ecdsa-"), strings.HasPrefix(text, "sk-ssh-"), strings.HasPrefix(text, "sk-ecdsa-"),
+		bytes.HasPrefix(decoded, []byte("\x00\x00\x00\x07ssh-")), bytes.HasPrefix(decoded, []byte("\x00\x00\x00\x0bssh-")), bytes.HasPrefix(decoded, []byte("\x00\x00\x00\x13ecdsa-")):
+		return "a key of ssh"
+	case strings.Contains(text, "://"):
+		return "an address"
+	case strings.ContainsAny(text, "<[{"):
+		return "a page, a list or another document"
+	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return "more than one word, or what is no printable ASCII"
+	case strings.HasPrefix(text, "eyJ") && strings.Count(text, ".") == 2:
+		return "a token"
+	case json.Valid(decoded), bytes.Contains(decoded, []byte("-----BEGIN ")), isPublicDER(decoded):
+		return "a public key or a document in base64 or hex"
+	}
+	return ""
+}
+
+// decodedWord is what a word stands for that is hex or base64 of either alphabet; empty: it is neither.
+func decodedWord(text string) []byte {
+	if b, err := hex.DecodeString(text); err == nil {
+		return b
+	}
+	text = strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(text, "="))
+	b, err := base64.RawStdEncoding.DecodeString(text)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+func isPublicDER(b []byte) bool {
+	_, err1 := x509.ParsePKIXPublicKey(b)
+	_, err2 := x509.ParsePKCS1PublicKey(b)
+	_, err3 := x509.ParseCertificate(b)
+	return err1 == nil || err2 == nil || err3 == nil
 }
 
 func parsePEM(rest []byte) ([]verifyKey, error) {

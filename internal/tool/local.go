@@ -22,14 +22,15 @@ const (
 // LocalModules reads the local tools under dir, the files tools/<server>/<tool>.py, in the form of
 // agentkernel.Program.Modules: "tools.<server>.<tool>" -> source. A dir without a folder "tools" has none.
 // Names that begin with "_" or "." are passed over. Errors: CodeInvalid for a name that cannot be imported,
-// text that is not UTF-8, or too much of it; CodeDenied for a link that leaves dir.
-func LocalModules(dir string) (map[string]string, error) {
+// text that is not UTF-8, or too much of it; CodeDenied for a link that leaves dir; those of read, which has the part of
+// regular.ReadIn and may refuse a file.
+func LocalModules(dir string, read func(root *os.Root, name string, limit int64) ([]byte, error)) (map[string]string, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fileError(dir, err)
 	}
 	defer root.Close()
-	r := &moduleReader{root: root, dir: dir, modules: map[string]string{}}
+	r := &moduleReader{root: root, read: read, dir: dir, modules: map[string]string{}}
 	if err := r.readAll(); err != nil {
 		return nil, err
 	}
@@ -38,6 +39,7 @@ func LocalModules(dir string) (map[string]string, error) {
 
 type moduleReader struct {
 	root    *os.Root
+	read    func(root *os.Root, name string, limit int64) ([]byte, error)
 	dir     string
 	modules map[string]string
 	total   int64
@@ -109,7 +111,7 @@ func (r *moduleReader) source(name string, size int64) (string, error) {
 	case r.total > maxModulesSize || len(r.modules) >= maxModules:
 		return "", r.invalid("tools", "there are more than %s or %d files of local tools", megabytes(maxModulesSize), maxModules)
 	}
-	src, err := r.root.ReadFile(name)
+	src, err := r.read(r.root, name, maxModuleSize)
 	if err != nil {
 		return "", r.escape(name, err)
 	}
@@ -137,6 +139,9 @@ func (r *moduleReader) invalid(file, format string, args ...any) *agentkernel.Er
 
 // escape names the reason why os.Root did not open something; a link that leads out of dir is the usual one.
 func (r *moduleReader) escape(file string, err error) error {
+	if own, ok := errors.AsType[*agentkernel.Error](err); ok {
+		return own
+	}
 	if strings.Contains(err.Error(), "escapes") {
 		return agentkernel.Errorf(agentkernel.CodeDenied, "local tools", "%s is a link that leads out of %s", file, r.dir).
 			WithHint("copy the file into the folder")

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"agentkernel"
+	"agentkernel/internal/regular"
 	"agentkernel/internal/tool"
 	"agentkernel/internal/tool/tooltest"
 )
@@ -107,7 +108,7 @@ func TestTrustIsOfOneKind(t *testing.T) {
 
 func TestLocalModules(t *testing.T) {
 	dir := t.TempDir()
-	if got, err := tool.LocalModules(dir); err != nil || len(got) != 0 {
+	if got, err := tool.LocalModules(dir, regular.ReadIn); err != nil || len(got) != 0 {
 		t.Fatalf("without a folder tools: %v, %v", got, err)
 	}
 	for name, content := range map[string]string{
@@ -116,7 +117,7 @@ func TestLocalModules(t *testing.T) {
 	} {
 		write(t, filepath.Join(dir, "tools", name), content)
 	}
-	got, err := tool.LocalModules(dir)
+	got, err := tool.LocalModules(dir, regular.ReadIn)
 	if err != nil || len(got) != 2 || got["tools.report.monthly"] != "def monthly(): ...\n" || got["tools.report.yearly"] != "x = 1\n" {
 		t.Fatalf("%q, %v", got, err)
 	}
@@ -149,7 +150,7 @@ func TestLocalModulesRefuses(t *testing.T) {
 			} else {
 				write(t, path, c.content)
 			}
-			_, err := tool.LocalModules(dir)
+			_, err := tool.LocalModules(dir, regular.ReadIn)
 			wantCode(t, err, c.code, c.says...)
 		})
 	}
@@ -169,7 +170,7 @@ func TestLocalModulesAreBounded(t *testing.T) {
 		for i := range c.files {
 			write(t, filepath.Join(dir, "tools", "s"+strconv.Itoa(i%3), "f"+strconv.Itoa(i)+".py"), c.content)
 		}
-		got, err := tool.LocalModules(dir)
+		got, err := tool.LocalModules(dir, regular.ReadIn)
 		if c.says != "" {
 			wantCode(t, err, agentkernel.CodeInvalid, c.says)
 		} else if err != nil || len(got) != c.files {

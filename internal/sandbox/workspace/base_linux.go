@@ -59,8 +59,6 @@ func (b base) under(p string) []string {
 	return list
 }
 
-var errTooMany = errors.New("too many files")
-
 // survey notes everything in a folder, which holds most files and directories at most. What lies on another file system
 // is not seen, here and by programs; nor is what lies in directories that cannot be looked through, which it lists.
 func survey(root dir, most int) (b base, unlisted []string, err error) {

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"agentkernel"
-	"agentkernel/internal/lazy"
 	"agentkernel/internal/shellword"
 )
 
@@ -138,13 +137,9 @@ func (s *search) holdsSecret(at dir, p string) bool {
 	return s.credentials(at, p) || s.settings(at, p) || logsCredential(at, p) || isCore(at, p)
 }
 
-// quoted are the texts of a TOML file on one line, in which it names files.
-var quoted = lazy.Regexp(`"([^"\n]+)"|'([^'\n]+)'`)
-
 // settings looks into files of settings: whether they hold a credential, and which tools files a project's name, of any name.
 func (s *search) settings(at dir, p string) bool {
-	of := copied(p)
-	if mayHoldKeys().find(of, true) == "" && (of == p || mayHoldKeys().find(undotted(of), true) == "") {
+	if !isSettings(p) {
 		return false
 	}
 	text, err := config(at, path.Base(p))
@@ -159,8 +154,7 @@ func (s *search) settings(at dir, p string) bool {
 
 // nameTools notes the files that the settings p of a project name.
 func (s *search) nameTools(p string, text []byte) {
-	for _, m := range quoted().FindAllSubmatch(text, -1) {
-		name := string(m[1]) + string(m[2])
+	for _, name := range filesNamed(text) {
 		if path.IsAbs(name) {
 			rest, _ := inside(s.root.Name(), path.Clean(name))
 			name = strings.TrimPrefix(rest, "/")
@@ -207,24 +201,6 @@ func toolsIn(source string, files []string) (list []string) {
 	return list
 }
 
-// addressed is an address with a credential.
-var addressed = lazy.Regexp(userInAddress)
-
-const userInAddress = `://[^\s/@:"]*:[^\s/@"]+@|://[^\s/@:"]{20,}@`
-
-// credential is what a config of git has where it holds a key: in an address, as a setting, in a header, or as a text that
-// is one wherever it stands (those of scrub's shapes that say so by their first letters).
-var credential = lazy.Regexp(`(?i)` + userInAddress + `|extraheader\s*=\s*\S|(pass|passwd|password|token|secret|(api|access|auth)[_-]?key|authorization|cookie)["']?\s*[=:]\s*\S|` +
-	`\bx-[a-z0-9-]*(key|auth|session)["']?\s*:\s*\S|\bsshpass(\s+-\S+)*\s+-[a-z]*p\s*\S|\b(plink|pscp)(\.exe)?\s[^\n]*-pw\s+\S|\bcurl\s([^\n]*\s)?(-u|--user)[\s=]*["']?[^\s:"'$]+:[^\s"'$]|` +
-	`--(password|passwd|token|api-key)\s+["']?[^\s"'$-]|` +
-	`\bBUNDLE_\w+__\w+:\s*["']?[^\s:"']+:[^\s"']|/t/[a-z]{2}-[0-9a-f-]{20,}|` + // Bundler, conda
-	`\b(bearer|basic)\s+[a-z0-9._~+/=-]{16,}|-----BEGIN [A-Z0-9 ]*PRIVATE KEY|` +
-	`\b(gh[pousr]|github_pat|glpat|gldt|xox[abeoprs]|dop_v1|shpat)[-_][a-z0-9_-]{16,}|\b(sk|rk|npm|hf|pypi)[-_]([a-z]+[0-9]*[-_])*[a-z0-9]{20,}|\b(AKIA|ASIA)[0-9A-Z]{12,}|\beyJ[a-z0-9_-]{8,}\.[a-z0-9_-]{8,}`)
-
-// unfolded is a config with the lines joined that git reads as one, and without the quotes and backslashes of values, which
-// may stand anywhere in a word.
-var unfolded = strings.NewReplacer("\\\r\n", "", "\\\n", "", `\`, "", `"`, "")
-
 // credentials says whether the file p, in the directory at, is a config of git that holds a credential. git needs the others.
 func (s *search) credentials(at dir, p string) bool {
 	if !isGitConfig(p) {
@@ -236,12 +212,6 @@ func (s *search) credentials(at dir, p string) bool {
 	}
 	s.include(p, text)
 	return holdsCredential(text)
-}
-
-// isGitLog says whether git notes in a file of this path what it was told: commands with their addresses.
-func isGitLog(p string) bool {
-	p = "/" + fold(p)
-	return strings.HasSuffix(p, "/fetch_head") || strings.HasSuffix(p, "/logs/head") || strings.Contains(p, "/logs/refs/")
 }
 
 // logsCredential says whether the file p, in the directory at, is a log of git with a credential in an address.
@@ -269,18 +239,15 @@ func logsCredential(at dir, p string) bool {
 
 // isCore says whether the file p, in the directory at, is what Linux wrote of the memory of a program.
 func isCore(at dir, p string) bool {
-	name := path.Base(p)
-	if rest, ok := strings.CutPrefix(name, "core"); !ok || strings.Trim(rest, ".0123456789") != "" {
+	if !coreName(p) {
 		return false
 	}
-	f, _, err := at.file(name)
+	f, _, err := at.file(path.Base(p))
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	b := make([]byte, 18)
-	_, err = f.ReadAt(b, 0)
-	return err == nil && string(b[:4]) == "\x7fELF" && b[16]|b[17] == 4 // ET_CORE, in either order of bytes
+	return startsCore(head(f))
 }
 
 // include notes the files of the folder that the config p includes, on whatever condition.
@@ -389,30 +356,6 @@ func config(at dir, p string) ([]byte, error) {
 		err = errLargeConfig
 	}
 	return text, err
-}
-
-func holdsCredential(text []byte) bool {
-	return credential().Match(text) || credential().MatchString(unfolded.Replace(string(text)))
-}
-
-// isGitConfig says whether git takes settings from a file of this name: that of a repository (a bare one is called name.git), the user's own,
-// and what a repository says of its modules and large files.
-func isGitConfig(p string) bool {
-	p = fold(p)
-	of := copied(p)
-	return gitReads(of) || of != p && gitReads(undotted(of))
-}
-
-func gitReads(p string) bool {
-	switch path.Base(p) {
-	case ".gitconfig", ".gitmodules", ".lfsconfig":
-		return true
-	case "config":
-		return strings.Contains(p, ".git/") || strings.HasSuffix("/"+p, "/.config/git/config")
-	case "config.worktree":
-		return strings.Contains(p, ".git/")
-	}
-	return false
 }
 
 func idOf(st *unix.Stat_t) fileID { return fileID{dev: st.Dev, ino: st.Ino} }

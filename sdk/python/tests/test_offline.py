@@ -323,6 +323,18 @@ class Models(unittest.TestCase):
             os.symlink("/etc/hostname", os.path.join(d, "tools", "report", "out.py"))
             with self.assertRaises(errors.InvalidArgument):
                 local_tools(d)
+            for target, link in [("../.env", "tools/report/out.py"), ("../.git/logs/refs/heads", "tools/report"), (".git/logs/refs", "tools"), ("/etc", "tools")]:
+                with self.subTest(target), tempfile.TemporaryDirectory() as folder:  # a stranger's
+                    for name in ["tools/.env", ".git/logs/refs/heads/x.py"]:
+                        Path(folder, name).parent.mkdir(parents=True, exist_ok=True)
+                        Path(folder, name).write_text("K = 1")
+                    if link == "tools":
+                        Path(folder, "tools", ".env").unlink()
+                        Path(folder, "tools").rmdir()
+                    Path(folder, link).parent.mkdir(exist_ok=True)
+                    Path(folder, link).symlink_to(target)
+                    with self.assertRaises(errors.InvalidArgument):
+                        local_tools(folder)
             Path(d, "bad.py").write_bytes(b"\xff")
             with self.assertRaises(errors.ProgramSyntaxError):
                 Spec.file(os.path.join(d, "bad.py"))

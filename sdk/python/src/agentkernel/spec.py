@@ -350,11 +350,20 @@ def local_tools(folder: PathLike, source: str = "tools") -> dict[str, str]:
         return {}
     found: dict[str, str] = {}
     real, total = root.resolve(), 0
+    try:
+        parts = real.relative_to(Path(folder).resolve()).parts
+    except ValueError:
+        raise InvalidArgument(f"{root} is a link that leads out of its folder", hint="copy the folder") from None
+    if any(part.startswith(".") or part.endswith(".git") for part in parts):
+        raise InvalidArgument(f"{root} is a link to {real}, where keys may lie", hint="name a folder of local tools")
     for path in sorted(root.glob("*/*.py")):
         if path.name.startswith(("_", ".")) or path.parent.name.startswith(("_", ".")):
             continue
-        if real not in path.resolve().parents:
+        file = path.resolve()
+        if real not in file.parents:
             raise InvalidArgument(f"the local tool {path} is a link that leads out of {root}")
+        if file.suffix != ".py" or any(part.startswith(".") or part.endswith(".git") for part in file.relative_to(real).parts):
+            raise InvalidArgument(f"the local tool {path} is a link to {file}, where keys may lie", hint="name a file of Python")
         text = path.read_bytes()
         total += len(text)
         if len(text) > _MODULE_LIMIT or total > _ALL_LIMIT or len(found) == _COUNT_LIMIT:
