@@ -36,7 +36,8 @@ func most(descriptors, parts int) int {
 const (
 	// patience is how long a new connection waits for another to be closed. Where they all stay, those behind it do not wait once more.
 	patience = time.Second
-	// askingPatience is how long one that is turned away may take to send its request, and bodyPatience what it still writes of it then.
+	// askingPatience is how long one that is turned away may take to send its request, and bodyPatience to read the refusal and to
+	// write what is left.
 	askingPatience = 500 * time.Millisecond
 	bodyPatience   = 100 * time.Millisecond
 	// turningMost is how many are turned away at one moment; others wait with the system.
@@ -118,11 +119,12 @@ func (l *listener) refuse(c net.Conn) {
 	var head []byte
 	for b := make([]byte, 4<<10); !bytes.Contains(head, []byte("\r\n\r\n")) && len(head) < longestHead; {
 		n, err := c.Read(b)
-		if err != nil {
-			return
+		if err != nil { // it says nothing, and may still listen
+			break
 		}
 		head = append(head, b[:n]...)
 	}
+	_ = c.SetDeadline(time.Now().Add(bodyPatience))
 	if _, err := c.Write(l.refusal); err != nil {
 		return
 	}
@@ -130,7 +132,6 @@ func (l *listener) refuse(c net.Conn) {
 		return // no body comes behind it
 	}
 	if half, ok := c.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
-		_ = c.SetDeadline(time.Now().Add(bodyPatience))
 		_, _ = io.Copy(io.Discard, c)
 	}
 }
