@@ -300,7 +300,35 @@ func (s *Spec) Validate() error {
 	if name, why := s.Limits.Problem(); name != "" {
 		return Errorf(CodeInvalid, "spec", "limits.%s: %s", name, why)
 	}
-	return cmp.Or(s.Budget.Validate(), s.OnBudget.Validate(), s.Isolation.Validate(), s.validateFiles(), ValidateNamespace(s.Namespace), s.Program.Validate())
+	return cmp.Or(s.validateLists(), s.Budget.Validate(), s.OnBudget.Validate(), s.Isolation.Validate(), s.validateFiles(), ValidateNamespace(s.Namespace), s.Program.Validate())
+}
+
+// MaxList bounds how many texts a list of a Spec has, and MaxListed each of them, in bytes: errors name them.
+const (
+	MaxList   = 10_000
+	MaxListed = 4 << 10
+)
+
+// validateLists bounds the lists of patterns and names.
+func (s *Spec) validateLists() error {
+	again := []string(nil)
+	if s.Past != nil {
+		again = s.Past.Again
+	}
+	for _, list := range []struct {
+		name  string
+		texts []string
+	}{{"tools", s.Tools}, {"allow", s.Allow}, {"allow_hosts", s.AllowHosts}, {"deny", s.Deny}, {"past.again", again}} {
+		if n := len(list.texts); n > MaxList {
+			return Errorf(CodeInvalid, "spec", "%s has %d entries; the limit is %d", list.name, n, MaxList)
+		}
+		for _, text := range list.texts {
+			if len(text) > MaxListed {
+				return Errorf(CodeInvalid, "spec", "%s: %.40q... is %d bytes long; the limit is %d", list.name, text, len(text), MaxListed)
+			}
+		}
+	}
+	return nil
 }
 
 // MaxNamespace bounds the name of a namespace, in bytes.

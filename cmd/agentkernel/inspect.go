@@ -210,8 +210,10 @@ func (i *inspection) text(now time.Time, says func(format string) string) string
 		s.add("exit code", "%d", p.ExitCode)
 	}
 	s.add("created", "%s (%s ago)", p.Created.Local().Format(time.DateTime), console.Age(now.Sub(p.Created)))
-	if !p.Ended.IsZero() {
-		s.add("ended", "%s (after %s)", p.Ended.Local().Format(time.DateTime), console.Span(p.Ended.Sub(p.Created)))
+	if took := p.Ended.Sub(p.Created); !p.Ended.IsZero() && took < 0 {
+		s.add("ended", "%s (a clock was set back meanwhile)", p.Ended.Local().Format(time.DateTime))
+	} else if !p.Ended.IsZero() {
+		s.add("ended", "%s (after %s)", p.Ended.Local().Format(time.DateTime), console.Span(took))
 	}
 	if p.Parent != 0 {
 		s.add("parent", "%d", p.Parent)

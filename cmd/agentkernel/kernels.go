@@ -169,6 +169,11 @@ func (a *app) attach(dir *datadir.Dir) (agentkernel.Kernel, error) {
 		if err != nil && errors.Is(err, ctx.Err()) {
 			return nil, a.noKernel(dir, silent(err), lost)
 		}
+		if crowded(err) { // no limit of a program was hit
+			e := *asError(err)
+			e.Code = agentkernel.CodeUnavailable
+			return nil, &e
+		}
 		if !notThere(err) {
 			return k, err
 		}
@@ -236,6 +241,9 @@ func kernelHolds(dir *datadir.Dir) bool {
 
 // notThere says that nobody listens, or answers, as against a kernel that answers with an error.
 func notThere(err error) bool { return agentkernel.CodeOf(err) == agentkernel.CodeUnavailable }
+
+// crowded says that the kernel takes no connection more.
+func crowded(err error) bool { return agentkernel.CodeOf(err) == agentkernel.CodeLimit }
 
 // silent says that somebody listens and does not answer.
 func silent(err error) bool { return errors.Is(err, client.ErrSilent) }
@@ -329,7 +337,7 @@ func (a *app) readable() (s *session, hidden *agentkernel.Error, err error) {
 	switch {
 	case silent(derr) || notThere(derr) && kernelHolds(dir):
 		hidden = a.unanswered(dir, silent(derr))
-	case agentkernel.CodeOf(derr) == agentkernel.CodeVersion:
+	case agentkernel.CodeOf(derr) == agentkernel.CodeVersion, crowded(derr):
 		hidden = asError(derr)
 	}
 	if !dir.Begun() {

@@ -126,9 +126,15 @@ func limitName(m *agentkernel.ModelLimit) string {
 
 func limitAmount(m *agentkernel.ModelLimit) string {
 	if m.Amount == 0 { // only a pace is known
-		return thousands(int64(m.Pace * time.Duration(m.Period).Seconds()))
+		return thousands(paced(m))
 	}
 	return thousands(m.Amount)
+}
+
+// paced is what a pace lets pass in the period of its limit.
+func paced(m *agentkernel.ModelLimit) int64 {
+	const most = 1 << 62 // a kernel of an earlier version may have found out more than there are numbers for
+	return int64(min(m.Pace*time.Duration(m.Period).Seconds(), most))
 }
 
 // limitSource says where a limit is known from, and what else holds.
@@ -137,8 +143,8 @@ func limitSource(m *agentkernel.ModelLimit) string {
 	if text == "" {
 		text = m.Source
 	}
-	if m.Amount > 0 && m.Pace > 0 && m.Pace*time.Duration(m.Period).Seconds() < float64(m.Amount) {
-		text += fmt.Sprintf("; it lets %s pass", thousands(int64(m.Pace*time.Duration(m.Period).Seconds())))
+	if m.Amount > 0 && m.Pace > 0 && paced(m) < m.Amount {
+		text += fmt.Sprintf("; it lets %s pass", thousands(paced(m)))
 	}
 	switch {
 	case m.Second && m.Ten:

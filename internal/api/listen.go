@@ -1,10 +1,12 @@
 package api
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"sync"
 	"syscall"
@@ -12,12 +14,23 @@ import (
 
 	"agentkernel"
 	"agentkernel/internal/api/wire"
+	"agentkernel/internal/connlimit"
 )
 
 // ListenUnix listens on a unix socket that only this user can connect to (mode 0600), and checks of each
 // caller that it is this user or root, whatever the mode of the file system says. It removes the socket
-// that a dead kernel left: call it with the data directory's lock held. CodeConflict if somebody listens.
+// that a dead kernel left: call it with the data directory's lock held. CodeConflict if somebody listens. At most half of the
+// descriptors that the process may have are taken by callers; one beyond them is told so.
 func ListenUnix(path string) (net.Listener, error) {
+	ln, err := listenPrivate(path)
+	if err != nil {
+		return nil, err
+	}
+	most := connlimit.Most(2)
+	return connlimit.Bound(ln, most, crowded(most)), nil
+}
+
+func listenPrivate(path string) (*peerListener, error) {
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
@@ -37,6 +50,14 @@ func ListenUnix(path string) (net.Listener, error) {
 	}
 	ln.SetUnlinkOnClose(false) // Close does it, with a look at whose the socket is
 	return &peerListener{UnixListener: ln, path: path, made: made, euid: os.Geteuid()}, nil
+}
+
+// crowded is what a caller reads beyond the bound on connections. It is no CodeUnavailable: that means that no kernel is there, and one would be
+// started.
+func crowded(most int) []byte {
+	e := agentkernel.Errorf(agentkernel.CodeLimit, "attach", "the kernel has %d connections open, as many as its descriptors allow for, and took no other", most).
+		WithHint("nothing of this request was done: close some of them, as those of programs that follow processes; or start the kernel with more descriptors: ulimit -n 4096")
+	return refusal(e)
 }
 
 func removeStale(path string) error {
@@ -86,11 +107,20 @@ func (l *peerListener) Close() error {
 	return l.UnixListener.Close()
 }
 
-// refusal is what a stranger reads; it is a complete answer so that no client hangs.
-func refusal() []byte {
-	const body = `{"code":"permission_denied","message":"this kernel belongs to another user","op":"attach"}` + "\n"
-	return fmt.Appendf(nil, "HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"+
-		"Connection: close\r\n%s: %d\r\n\r\n%s", len(body), wire.HeaderAPI, agentkernel.APIVersion, body)
+// stranger is what a caller of another user reads.
+func stranger() []byte {
+	return refusal(agentkernel.Errorf(agentkernel.CodeDenied, "attach", "this kernel belongs to another user"))
+}
+
+// refusal is an error as a complete answer, so that no client hangs.
+func refusal(e *agentkernel.Error) []byte {
+	body, err := json.Marshal(e)
+	if err != nil {
+		body = []byte("{}") // texts always encode
+	}
+	status := e.Code.HTTPStatus()
+	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"+
+		"Connection: close\r\n%s: %d\r\n\r\n%s\n", status, http.StatusText(status), len(body)+1, wire.HeaderAPI, agentkernel.APIVersion, body)
 }
 
 func (l *peerListener) Accept() (net.Conn, error) {
@@ -104,7 +134,7 @@ func (l *peerListener) Accept() (net.Conn, error) {
 			return conn, nil
 		}
 		_ = conn.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
-		_, _ = conn.Write(refusal())
+		_, _ = conn.Write(stranger())
 		_ = conn.Close()
 	}
 }

@@ -68,7 +68,7 @@ func TestListenUnixRefuses(t *testing.T) {
 }
 
 func TestPeerUID(t *testing.T) {
-	ln, err := ListenUnix(filepath.Join(t.TempDir(), "k.sock"))
+	ln, err := listenPrivate(filepath.Join(t.TempDir(), "k.sock"))
 	if err != nil {
 		t.Fatal(err)
 	}

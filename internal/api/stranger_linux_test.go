@@ -51,11 +51,11 @@ func connectAsStranger(t *testing.T, ln *peerListener) net.Conn {
 }
 
 func TestStrangersAreRefused(t *testing.T) {
-	ln, err := ListenUnix(filepath.Join(t.TempDir(), "k.sock"))
+	ln, err := listenPrivate(filepath.Join(t.TempDir(), "k.sock"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger := connectAsStranger(t, ln.(*peerListener))
+	stranger := connectAsStranger(t, ln)
 	accepted := make(chan error, 1)
 	go func() {
 		_, err := ln.Accept()

@@ -245,6 +245,20 @@ type Usage struct {
 	Raw       json.RawMessage `json:"raw,omitempty"` // as the server said it
 }
 
+// mostTokens is the most that a number of a usage can be: more than any model takes or gives, and so few that sums of them are numbers.
+const mostTokens = 1e12
+
+// Tokens is a number of tokens as a server says it, as far as there can be so many.
+func Tokens(said int64) int64 { return min(max(said, 0), mostTokens) }
+
+// Possible is a usage whose sums are numbers, whatever a server says.
+func (u Usage) Possible() Usage {
+	for _, n := range []*int64{&u.Input, &u.CacheRead, &u.CacheWrite, &u.CacheWrite1h, &u.Output, &u.Reasoning} {
+		*n = Tokens(*n)
+	}
+	return u
+}
+
 // Inputs are all input tokens.
 func (u Usage) Inputs() int64 { return u.Input + u.CacheRead + u.CacheWrite + u.CacheWrite1h }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"agentkernel"
+	"agentkernel/internal/connlimit"
 	"agentkernel/internal/deadline"
 )
 
@@ -113,7 +115,7 @@ func (s *Server) ServeHTTP(ctx context.Context, ln net.Listener, cfg HTTPConfig)
 	srv := &http.Server{Handler: handler, ReadHeaderTimeout: headerPatience, MaxHeaderBytes: 64 << 10, IdleTimeout: idlePatience,
 		ConnContext: s.h.strangers.opened, ConnState: s.h.strangers.changed}
 	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(ln) }()
+	go func() { failed <- srv.Serve(connlimit.Bound(ln, connlimit.Most(4), crowded())) }() // the socket has two quarters
 	select {
 	case err := <-failed:
 		return agentkernel.AsError(err, agentkernel.CodeUnavailable, "mcp")
@@ -129,6 +131,13 @@ func (s *Server) ServeHTTP(ctx context.Context, ln net.Listener, cfg HTTPConfig)
 		return agentkernel.AsError(err, agentkernel.CodeUnavailable, "mcp")
 	}
 	return nil
+}
+
+// crowded is what a client is sent beyond the bound on connections.
+func crowded() []byte {
+	const body = "this server has as many connections open as its descriptors allow for; nothing of the request was done: send it again later\n"
+	return fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\n"+
+		"Retry-After: %s\r\nConnection: close\r\n\r\n%s", len(body), bodyPause, body)
 }
 
 // ParseTokens reads a file of tokens: one a line, alone or behind the name of its user; # begins a comment. Its errors name

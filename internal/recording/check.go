@@ -2,6 +2,7 @@ package recording
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -19,23 +20,23 @@ const (
 	maxNote = 1 << 20
 )
 
+// The bounds of what a process has used: far above what any can have, and so low that sums of them are numbers.
+const (
+	maxCount   = 1 << 40
+	maxBytes   = 1 << 50
+	maxRunning = 10 * 366 * 24 * time.Hour
+)
+
+// maxDropped is how many numbers of calls may be missing in a journal: a call that was dropped before it was written down has taken one.
+const maxDropped = 1 << 20
+
+// maxSetBack is by how much a process may have ended before it was created: clocks are set back.
+const maxSetBack = 24 * time.Hour
+
 // check says what makes no sense in a recording, so that whoever uses it need not.
 func check(r *Recording) error {
-	p := &r.Process
-	switch {
-	case p.PID < 1 || p.PID != r.Manifest.PID:
-		return corrupt("the process has the pid %d, the manifest says %d", p.PID, r.Manifest.PID)
-	case len(p.Name) > maxName || len(r.Spec.Program.Name) > maxName || len(p.PauseNote) > maxNote:
-		return corrupt("a name is too long")
-	case !p.State.Terminal() && p.State != agentkernel.StateUnfinished:
-		return corrupt("the process is in the state %.40q", string(p.State))
-	case p.ExitCode < 0 || p.ExitCode > 255:
-		return corrupt("the exit code is %d", p.ExitCode)
-	case !sane(p.Created) || !p.Ended.IsZero() && !sane(p.Ended):
-		return corrupt("the process is of another age")
-	case p.Usage.Syscalls < 0 || p.Usage.ToolCalls < 0 || p.Usage.Waits < 0 || p.Usage.Running < 0 || p.Usage.Output < 0 || p.Usage.BytesIn < 0 ||
-		p.Recoveries < 0:
-		return corrupt("the process has used less than nothing")
+	if err := checkProcess(r); err != nil {
+		return err
 	}
 	r.Spec.Budget = agentkernel.Budget{} // it was for that run
 	if err := r.Spec.Validate(); err != nil {
@@ -46,6 +47,42 @@ func check(r *Recording) error {
 	}
 	return checkJournal(r)
 }
+
+func checkProcess(r *Recording) error {
+	p := &r.Process
+	switch {
+	case p.PID < 1 || p.PID != r.Manifest.PID:
+		return corrupt("the process has the pid %d, the manifest says %d", p.PID, r.Manifest.PID)
+	case len(p.Name) > maxName || len(r.Spec.Program.Name) > maxName || len(p.PauseNote) > maxNote:
+		return corrupt("a name is too long")
+	case len(p.Backend) > maxName || len(p.Fingerprint) > maxName || len(r.Spec.Backend) > maxName:
+		return corrupt("the name of the backend, or its fingerprint, is too long")
+	case !p.State.Terminal() && p.State != agentkernel.StateUnfinished:
+		return corrupt("the process is in the state %.40q", string(p.State))
+	case p.ExitCode < 0 || p.ExitCode > 255:
+		return corrupt("the exit code is %d", p.ExitCode)
+	case !sane(p.Created):
+		return corrupt("the process was created (created) at %s, which cannot be", p.Created.Format(time.RFC3339))
+	case !p.Ended.IsZero() && (!sane(p.Ended) || p.Created.Sub(p.Ended) > maxSetBack):
+		return corrupt("the process ended (ended) at %s, which cannot be: it was created at %s", p.Ended.Format(time.RFC3339), p.Created.Format(time.RFC3339))
+	}
+	for _, n := range []struct {
+		field      string
+		used, most int64
+	}{
+		{"usage.syscalls", p.Usage.Syscalls, r.maxCall()}, {"usage.tool_calls", p.Usage.ToolCalls, maxCount}, {"usage.waits", p.Usage.Waits, maxCount},
+		{"usage.running_ns", int64(p.Usage.Running), int64(maxRunning)}, {"usage.output", p.Usage.Output, maxBytes}, {"usage.bytes_in", p.Usage.BytesIn, maxBytes},
+		{"recoveries", int64(p.Recoveries), math.MaxInt32},
+	} {
+		if n.used < 0 || n.used > n.most {
+			return corrupt("%s of the process is %d, which cannot be: it is from 0 to %d", n.field, n.used, n.most)
+		}
+	}
+	return nil
+}
+
+// maxCall is the highest number that a call can have: each call that has one more has an entry of its own, or was dropped.
+func (r *Recording) maxCall() int64 { return int64(len(r.Entries)) + maxDropped }
 
 var (
 	changeKinds = []agentkernel.ChangeKind{agentkernel.FileAdded, agentkernel.FileChanged, agentkernel.FileDeleted}
@@ -105,7 +142,7 @@ func checkJournal(r *Recording) error {
 		case !inOrder(calls, e):
 			return corrupt("entry %d of the journal is the second %s of call %d, or the result of a call that was not made", e.Seq, e.Kind, e.Call)
 		}
-		if err := checkEntry(e); err != nil {
+		if err := checkEntry(e, r.maxCall()); err != nil {
 			return err
 		}
 	}
@@ -126,10 +163,10 @@ func inOrder(calls map[int64]bool, e *agentkernel.Entry) bool {
 	return true
 }
 
-func checkEntry(e *agentkernel.Entry) error {
+func checkEntry(e *agentkernel.Entry, maxCall int64) error {
 	var bad string
 	switch {
-	case e.Call < 0 || (e.Kind == agentkernel.EntryCall || e.Kind == agentkernel.EntryResult) && e.Call == 0:
+	case e.Call < 0 || e.Call > maxCall || (e.Kind == agentkernel.EntryCall || e.Kind == agentkernel.EntryResult) && e.Call == 0:
 		bad = "number of the call"
 	case len(e.Op) > maxName || e.Kind == agentkernel.EntryCall && e.Op == "":
 		bad = "operation"
@@ -166,5 +203,5 @@ func placed(e *agentkernel.Entry) bool {
 	return ok && e.Kind == agentkernel.EntryCall
 }
 
-// sane says whether a store can keep a time: as microseconds since 1970.
-func sane(t time.Time) bool { return t.Year() >= 1970 && t.Year() < 10_000 }
+// sane says whether a time is one that a clock can show: as nanoseconds since 1970, so that the time between any two is a number, too.
+func sane(t time.Time) bool { return t.Year() >= 1970 && t.Year() < 2262 }

@@ -37,6 +37,9 @@ func encodeExported(rec *Recording) ([]byte, error) {
 		rec.Entries[0].Data = history.SpecData(&rec.Spec)
 	}
 	rec.Files = withoutTwins(rec.Files)
+	if p := &rec.Process; !p.Ended.IsZero() && p.Created.Sub(p.Ended) > maxSetBack { // no import would take it
+		p.Ended = p.Created
+	}
 	return Encode(rec)
 }
 

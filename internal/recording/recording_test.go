@@ -258,8 +258,46 @@ func TestForgedRecordings(t *testing.T) {
 			t.Errorf("%s: accepted: %+v", name, r)
 		}
 	}
+	const most = `9223372036854775807`
+	for field, change := range map[string]func(map[string]string){
+		"(created)":          in(partProcess, `"created":"2026-11-21T10:00:00.000001Z"`, `"created":"9999-12-31T23:59:59Z"`),
+		"(ended)":            in(partProcess, `"ended":"2026-11-21T10:00:00.000001Z"`, `"ended":"1970-01-01T00:00:00Z"`),
+		"usage.syscalls":     in(partProcess, `"syscalls":2`, `"syscalls":`+most),
+		"usage.tool_calls":   in(partProcess, `"tool_calls":0`, `"tool_calls":`+most),
+		"usage.waits":        in(partProcess, `"waits":0`, `"waits":`+most),
+		"usage.running_ns":   in(partProcess, `"running_ns":0`, `"running_ns":`+most),
+		"usage.output":       in(partProcess, `"output":0`, `"output":`+most),
+		"usage.bytes_in":     in(partProcess, `"bytes_in":0`, `"bytes_in":`+most),
+		"recoveries":         in(partProcess, `"usage"`, `"recoveries":`+most+`,"usage"`),
+		"backend":            in(partProcess, `"usage"`, `"backend":"`+strings.Repeat("x", 100_000)+`","usage"`),
+		"number of the call": in(partJournal, `"call":1,"op":"time.now"`, `"call":`+most+`,"op":"time.now"`),
+		"time":               in(partJournal, `"2026-`, `"9926-`),
+		"deny":               in(partSpec, `"deny":["state"]`, `"deny":["`+strings.Repeat("x", 100_000)+`"]`),
+		"allow":              in(partSpec, `"deny"`, `"allow":["`+strings.Repeat("x", 100_000)+`"],"deny"`),
+		"allow_hosts":        in(partSpec, `"deny"`, `"allow_hosts":["`+strings.Repeat(`x","`, 100_000)+`"],"deny"`),
+		"past.again":         in(partSpec, `"deny"`, `"past":{"pid":1,"again":["`+strings.Repeat("x", 100_000)+`"]},"deny"`),
+	} {
+		if _, err := Decode(forge(t, change)); agentkernel.CodeOf(err) != agentkernel.CodeCorrupt || !strings.Contains(err.Error(), field) || len(err.Error()) > 1000 {
+			t.Errorf("%s: %.2000v", field, err)
+		}
+	}
 	if _, err := Decode(forge(t, func(map[string]string) {})); err != nil {
 		t.Errorf("unchanged: %v", err)
+	}
+}
+
+// TestClocksThatAreSetBack: what has ended before it was created, since a clock was set back, is exported so that it can be imported.
+func TestClocksThatAreSetBack(t *testing.T) {
+	for _, back := range []time.Duration{time.Hour, 400 * 24 * time.Hour} {
+		r := sample()
+		r.Process.Ended = r.Process.Created.Add(-back)
+		file, err := encodeExported(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Decode(file); err != nil {
+			t.Errorf("%s: %v", back, err)
+		}
 	}
 }
 

@@ -48,9 +48,13 @@ func Words(calls iter.Seq[*agentkernel.Syscall]) (words, capabilities []string) 
 // Check refuses permissions of a Spec that would never match any of the calls: whoever wrote them
 // relies on them.
 func (a *Arguments) Check(s *agentkernel.Spec) error {
+	var known, capabilities []string
+	if len(s.Deny) > 0 {
+		known, capabilities = Words(maps.Values(a.calls))
+	}
 	for _, word := range s.Deny {
-		if known, capabilities := Words(maps.Values(a.calls)); !slices.Contains(known, word) {
-			e := agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "deny %q takes nothing away: there is no capability of that name", word)
+		if !slices.Contains(known, word) {
+			e := agentkernel.Errorf(agentkernel.CodeInvalid, "spec", "deny %.100q takes nothing away: there is no capability of that name", word)
 			if q := nearest.Question(word, known); q != "" {
 				return e.WithHint("%s", q)
 			}

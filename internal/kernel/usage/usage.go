@@ -8,6 +8,7 @@ package usage
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -123,7 +124,7 @@ func (r *report) read(ctx context.Context, store agentkernel.StoreReader, rec *a
 		held := j.amounts.Of(number)
 		err := j.book(c, held, func(row *agentkernel.UsageRow) {
 			row.Open++
-			row.HeldUSD += agentkernel.NanoUSD(held[agentkernel.AmountUSD])
+			plus(&row.HeldUSD, agentkernel.NanoUSD(held[agentkernel.AmountUSD]))
 		})
 		if err != nil {
 			return err
@@ -211,25 +212,32 @@ func asksModel(op string) bool {
 func charge(row *agentkernel.UsageRow, c *history.Charge, held agentkernel.Amounts) {
 	a := c.Amounts
 	usd := agentkernel.NanoUSD(a[agentkernel.AmountUSD])
-	row.USD += usd
-	row.Tokens += a[agentkernel.AmountTokens]
+	plus(&row.USD, usd)
+	plus(&row.Tokens, a[agentkernel.AmountTokens])
 	switch n := a[agentkernel.AmountUncertain]; {
 	case !c.Known:
 		row.Uncertain++
-		row.UncertainUSD += usd
+		plus(&row.UncertainUSD, usd)
 	case n > 0: // some of its requests, or all
-		row.Uncertain += n
+		plus(&row.Uncertain, n)
 		if each := agentkernel.NanoUSD(held[agentkernel.AmountUSD]); each <= usd/agentkernel.NanoUSD(n) {
 			usd = each * agentkernel.NanoUSD(n)
 		}
-		row.UncertainUSD += usd
+		plus(&row.UncertainUSD, usd)
 	}
-	row.Input += a[agentkernel.AmountInput]
-	row.Cached += a[agentkernel.AmountCached]
-	row.CacheWrite += a[agentkernel.AmountCacheWrite]
-	row.Output += a[agentkernel.AmountOutput]
-	row.Reasoning += a[agentkernel.AmountReasoning]
-	row.Unpriced += a[agentkernel.AmountUnpriced]
+	plus(&row.Input, a[agentkernel.AmountInput])
+	plus(&row.Cached, a[agentkernel.AmountCached])
+	plus(&row.CacheWrite, a[agentkernel.AmountCacheWrite])
+	plus(&row.Output, a[agentkernel.AmountOutput])
+	plus(&row.Reasoning, a[agentkernel.AmountReasoning])
+	plus(&row.Unpriced, a[agentkernel.AmountUnpriced])
+}
+
+// plus adds to a sum. One that is too large stays at the largest number.
+func plus[T ~int64](sum *T, n T) {
+	if *sum += n; n > 0 && *sum < n {
+		*sum = math.MaxInt64
+	}
 }
 
 // book lets add count something of a call, if that is selected. amounts name the model that was asked, if it is another one than was

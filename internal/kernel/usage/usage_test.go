@@ -3,6 +3,7 @@ package usage_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -365,5 +366,19 @@ func TestSeveralUncertainRequests(t *testing.T) {
 		if err != nil || u.Total.Uncertain != c.n || u.Total.UncertainUSD != c.usd || int64(u.Total.USD) != c.settle["usd"] {
 			t.Errorf("%s: %+v, %v", about, u.Total, err)
 		}
+	}
+}
+
+// TestSumsThatAreTooLarge: a journal that was imported may have any numbers; a sum of them stays at the largest.
+func TestSumsThatAreTooLarge(t *testing.T) {
+	j := newJournal()
+	for range 3 {
+		j.result(j.call("llm.ask", nil), agentkernel.Amounts{"usd": math.MaxInt64, "tokens": math.MaxInt64, "uncertain": math.MaxInt64}, nil)
+	}
+	s := &store{}
+	s.put(1, "a", "n", j)
+	u, err := usage.Read(t.Context(), s, agentkernel.UsageQuery{})
+	if err != nil || u.Total.USD != math.MaxInt64 || u.Total.Tokens != math.MaxInt64 || u.Total.Uncertain != math.MaxInt64 {
+		t.Errorf("%+v, %v", u.Total, err)
 	}
 }

@@ -328,14 +328,16 @@ func (a *answer) said() *llm.Usage {
 	if json.Unmarshal(raw, &u) != nil || min(u.Input, u.CacheRead, u.CacheWrite, u.Output) < 0 {
 		return nil
 	}
-	write, out := max(u.CacheWrite, u.Creation.Minutes+u.Creation.Hour, 0), max(u.Output, 0)
-	hour := min(max(u.Creation.Hour, 0), write)
-	thought := min(max(u.Details.Thinking, 0), out)
+	for _, n := range []*int64{&u.Input, &u.CacheRead, &u.CacheWrite, &u.Creation.Minutes, &u.Creation.Hour, &u.Output, &u.Details.Thinking} {
+		*n = llm.Tokens(*n)
+	}
+	write, out := max(u.CacheWrite, u.Creation.Minutes+u.Creation.Hour), u.Output
+	hour, thought := min(u.Creation.Hour, write), min(u.Details.Thinking, out)
 	if u.Input+u.CacheRead+write+out == 0 { // a server that counts nothing would answer for nothing, however much it charges
 		return nil
 	}
 	return &llm.Usage{
-		Input: max(u.Input, 0), CacheRead: max(u.CacheRead, 0), CacheWrite: write - hour, CacheWrite1h: hour, Output: out - thought, Reasoning: thought, Raw: raw,
+		Input: u.Input, CacheRead: u.CacheRead, CacheWrite: write - hour, CacheWrite1h: hour, Output: out - thought, Reasoning: thought, Raw: raw,
 	}
 }
 

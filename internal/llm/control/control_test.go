@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"regexp"
@@ -328,6 +329,43 @@ func TestRetryAfter(t *testing.T) {
 			t.Errorf("%d were sent", n)
 		}
 	})
+}
+
+// TestAbsurdUsage: limits that are found out by a refusal are numbers of tokens that calls can have, whatever the server of another alias under the
+// same key says that it has used.
+func TestAbsurdUsage(t *testing.T) {
+	for _, u := range []llm.Usage{{Input: math.MaxInt64, Output: math.MaxInt64}, {Input: 1 << 62, CacheRead: 1 << 62, Output: 1 << 62, Reasoning: 1 << 62}, {CacheRead: 1 << 61, Output: -5}} {
+		synctest.Test(t, func(t *testing.T) { absurdUsage(t, u) })
+	}
+}
+
+func absurdUsage(t *testing.T, u llm.Usage) {
+	c := newControl(t, control.Config{
+		Deployments: []control.Deployment{{Name: "d", Key: "a", Family: "f", Model: "m"}, {Name: "e", Key: "a", Family: "f", Model: "n"}},
+		Aliases:     []control.Alias{{Name: "m", Deployments: []string{"d"}}, {Name: "n", Deployments: []string{"e"}}},
+	})
+	call := func(alias string, fails error, used llm.Usage) {
+		_, err := do(t.Context(), c, control.Call{Alias: alias, Content: traffic.Content{Text: 100}}, func(context.Context, *control.Ticket) (*llm.Answer, error) {
+			failed := fails
+			fails = nil
+			return &llm.Answer{Usage: used}, failed
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	call("m", nil, u)
+	call("n", &llm.Error{Kind: llm.RateLimited, Status: 429, RetryAfter: time.Second}, llm.Usage{Input: 100, Output: 10})
+	call("n", nil, llm.Usage{Input: 100, Output: 10})
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("%+v: the calls took %s", u, took)
+	}
+	for _, l := range c.Snapshot().Keys[0].Limits {
+		if per := l.Pace * l.Period.Seconds(); per < 0 || per > 10e6 || l.Left > 10e6 {
+			t.Errorf("%+v: the limit of %s is %g in %s, %g are left", u, l.What, per, l.Period, l.Left)
+		}
+	}
 }
 
 // TestRetryAfterOfAnyFailure: whatever the server calls its failure, what it says of when to ask again holds, for all calls of the key.

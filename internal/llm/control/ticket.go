@@ -298,7 +298,7 @@ func (t *Ticket) settle(usage *llm.Usage, e *llm.Error, now time.Time) {
 	case e != nil && e.Kind == llm.RateLimited:
 		g.Refused(&t.entry, t.levels, e.RetryAfter, now)
 	case usage != nil:
-		g.Settle(&t.entry, traffic.Usage{Input: usage.Inputs() - usage.CacheRead, Cached: usage.CacheRead, Output: usage.Outputs()}, now)
+		g.Settle(&t.entry, t.possible(usage), now)
 	case e == nil:
 		g.SettleUnknown(&t.entry, now)
 	case e.Kind == llm.Overloaded:
@@ -333,8 +333,17 @@ func (t *Ticket) judge(e *llm.Error, now time.Time) {
 // learn notes what the call has used for the next estimates.
 func (t *Ticket) learn(usage *llm.Usage) {
 	if usage != nil && !usage.Estimated {
-		t.d.estimator.Learn(t.call.Content, t.call.MaxTokens, usage.Inputs(), usage.Outputs())
+		u := t.possible(usage)
+		t.d.estimator.Learn(t.call.Content, t.call.MaxTokens, u.Input+u.Cached, u.Output)
 	}
+}
+
+// possible is what the call can have used of what its server says. What that has made up is not what limits are found out by: others share them.
+func (t *Ticket) possible(usage *llm.Usage) traffic.Usage {
+	u := usage.Possible()
+	most := max(t.call.Content.Most(), t.call.Input)
+	in, cached := min(u.Inputs(), most), min(u.CacheRead, most)
+	return traffic.Usage{Input: max(0, in-cached), Cached: cached, Output: min(u.Outputs(), traffic.MostOutput)}
 }
 
 // preempt cancels the call for a more urgent one. c.mu is held.

@@ -367,7 +367,7 @@ func (b bed) stops(t *testing.T) {
 	}
 }
 
-// usage: the classes are disjoint, and what the server does not say is estimated.
+// usage: the classes are disjoint, what the server does not say is estimated, and what cannot be is bounded.
 func (b bed) usage(t *testing.T) {
 	for _, u := range []llm.Usage{
 		{Input: 1000, Output: 20},
@@ -395,8 +395,16 @@ func (b bed) usage(t *testing.T) {
 		}
 	}
 	reply := plain()
-	reply.Usage = nil
+	const absurd = 1 << 61
+	reply.Usage = &llm.Usage{Input: absurd, CacheRead: absurd, CacheWrite: absurd, Output: absurd, Reasoning: absurd}
 	_, p := b.start(t, b.replies(reply))
+	for _, stream := range []bool{false, true} {
+		if a, _, e := ask(t, p, simple(), stream); e != nil || a.Usage.Inputs() < 1e12 || a.Usage.Outputs() < 1e12 || max(a.Usage.Inputs(), a.Usage.Outputs()) > 4e12 {
+			t.Errorf("stream %v: %+v, %v", stream, a, e)
+		}
+	}
+	reply.Usage = nil
+	_, p = b.start(t, b.replies(reply))
 	for _, stream := range []bool{false, true} {
 		a, _, e := ask(t, p, simple(), stream)
 		if e != nil || !a.Usage.Estimated || a.Usage.Input < 5 || a.Usage.Input > 50 || a.Usage.Output < 3 || a.Usage.Output > 50 {

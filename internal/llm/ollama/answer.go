@@ -205,7 +205,7 @@ func (a *answer) answer(last *line) (*llm.Answer, error) {
 	}
 	out.Usage = a.x.Guess(out)
 	if last.Output != nil && last.Input != nil { // thinking is a part of the output, and nobody says which
-		out.Usage = llm.Usage{Input: max(*last.Input, 0), Output: max(*last.Output, 0)}
+		out.Usage = llm.Usage{Input: llm.Tokens(*last.Input), Output: llm.Tokens(*last.Output)}
 		raw := encode.NewBody(64).Open('{').Key("prompt_eval_count").Int(*last.Input).Key("eval_count").Int(*last.Output).Close('}')
 		out.Usage.Raw, _ = raw.Bytes() // of numbers alone
 	}

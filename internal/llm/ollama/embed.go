@@ -44,7 +44,7 @@ func (p *Provider) Embed(ctx context.Context, r *llm.EmbedRequest, w llm.Watch) 
 	}
 	out := &llm.Embeddings{Model: reply.Model, Vectors: reply.Vectors, Usage: llm.Usage{Input: transport.Tokens(size), Estimated: true}}
 	if reply.Input != nil {
-		out.Usage = llm.Usage{Input: *reply.Input}
+		out.Usage = llm.Usage{Input: llm.Tokens(*reply.Input)}
 	}
 	if len(reply.Vectors) != len(r.Texts) {
 		return nil, x.Fail(transport.Malformed("%d vectors came for %d texts", len(reply.Vectors), len(r.Texts)), &out.Usage)

@@ -27,6 +27,12 @@ type usageDetails struct {
 	Reasoning  int64 `json:"reasoning_tokens"`
 }
 
+// numbers are all of it.
+func (u *usage) numbers() []*int64 {
+	return []*int64{&u.Prompt, &u.Completion, &u.Input, &u.Output, &u.Total, &u.CacheHit, &u.PromptDetails.Cached, &u.PromptDetails.CacheWrite,
+		&u.InputDetails.Cached, &u.InputDetails.CacheWrite, &u.ComplDetails.Reasoning, &u.OutputDetails.Reasoning}
+}
+
 // usageOf makes the classes of usage disjoint: a server counts what its cache had as input, too, and reasoning as output. The
 // answer is nil where the server says nothing.
 func usageOf(raw json.RawMessage) *llm.Usage {
@@ -40,7 +46,10 @@ func usageOf(raw json.RawMessage) *llm.Usage {
 			return nil
 		}
 	}
-	in, out := max(u.Prompt, u.Input, 0), max(u.Completion, u.Output, 0) // gateways say the same under both names
+	for _, n := range u.numbers() {
+		*n = llm.Tokens(*n)
+	}
+	in, out := max(u.Prompt, u.Input), max(u.Completion, u.Output) // gateways say the same under both names
 	if in == 0 && out == 0 {
 		return nil
 	}
@@ -50,8 +59,8 @@ func usageOf(raw json.RawMessage) *llm.Usage {
 	if reasoning > 0 && u.Total == in+out+reasoning { // xAI counts it beside the output
 		out += reasoning
 	}
-	read = min(max(read, 0), in)
-	write = min(max(write, 0), in-read)
-	reasoning = min(max(reasoning, 0), out)
+	read = min(read, in)
+	write = min(write, in-read)
+	reasoning = min(reasoning, out)
 	return &llm.Usage{Input: in - read - write, CacheRead: read, CacheWrite: write, Output: out - reasoning, Reasoning: reasoning, Raw: bytes.Clone(raw)}
 }

@@ -26,8 +26,8 @@ func (r *Router) limits() agentkernel.ModelLimits {
 		shown := agentkernel.KeyLimits{Key: k.Key, Tree: r.cfg.tree, Family: k.Family, Limits: []agentkernel.ModelLimit{}, Share: k.Share, Concurrent: int(min(k.Concurrency, math.MaxInt32)),
 			Learned: k.Learned, Running: k.Running, Queued: k.Queued, Queue: []agentkernel.QueuedAt{}, Waiting: k.Waiting, PausedUntil: k.PausedUntil}
 		for _, l := range k.Limits {
-			shown.Limits = append(shown.Limits, agentkernel.ModelLimit{What: l.What, Source: string(l.Source), Amount: int64(l.Amount), Period: agentkernel.Duration(l.Period),
-				Pace: l.Pace, Left: int64(l.Left), Second: l.Second, Ten: l.Ten})
+			shown.Limits = append(shown.Limits, agentkernel.ModelLimit{What: l.What, Source: string(l.Source), Amount: whole(l.Amount), Period: agentkernel.Duration(l.Period),
+				Pace: l.Pace, Left: whole(l.Left), Second: l.Second, Ten: l.Ten})
 		}
 		for _, q := range k.Queue {
 			shown.Queue = append(shown.Queue, agentkernel.QueuedAt(q))
@@ -44,6 +44,12 @@ func (r *Router) limits() agentkernel.ModelLimits {
 		out.Deployments = append(out.Deployments, d)
 	}
 	return out
+}
+
+// whole is a number without what is behind its point. Of one that is too large for that, the conversion may be anything.
+func whole(n float64) int64 {
+	const most = 1 << 62
+	return int64(min(n, most))
 }
 
 // deployed is a deployment as users see it.

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -391,7 +393,7 @@ func (s *spent) add(d *deployment, usage *llm.Usage, err error) {
 	}
 	s.model = d.model.ID()
 	s.requests++
-	u := possible(usage)
+	u := usage.Possible()
 	s.usage.Input += u.Input
 	s.usage.CacheRead += u.CacheRead
 	s.usage.CacheWrite += u.CacheWrite
@@ -399,18 +401,10 @@ func (s *spent) add(d *deployment, usage *llm.Usage, err error) {
 	s.usage.Output += u.Output
 	s.usage.Reasoning += u.Reasoning
 	if s.priced = d.price != nil; s.priced {
-		s.usd += d.price.Cost(u)
+		s.usd += min(d.price.Cost(u), math.MaxInt64-s.usd)
 	} else {
 		s.unpriced++
 	}
-}
-
-// possible is a usage whose sums are numbers, whatever a server says.
-func possible(u *llm.Usage) llm.Usage {
-	const most = 1e12
-	tokens := func(n int64) int64 { return min(max(n, 0), most) }
-	return llm.Usage{Input: tokens(u.Input), CacheRead: tokens(u.CacheRead), CacheWrite: tokens(u.CacheWrite), CacheWrite1h: tokens(u.CacheWrite1h),
-		Output: tokens(u.Output), Reasoning: tokens(u.Reasoning)}
 }
 
 // amounts are what was used up; nil: nobody knows, so that all that was reserved is. Of several requests, each of which nobody knows what
@@ -432,10 +426,10 @@ func (s *spent) amounts(reserved agentkernel.Amounts) agentkernel.Amounts {
 	}
 	if s.unknown > 0 {
 		a[agentkernel.AmountUncertain] = s.unknown
-		for name, n := range reserved {
-			if name != agentkernel.AmountTurns { // it is one turn, however often it was asked for
-				a[name] += n * s.unknown
-			}
+		each := maps.Clone(reserved)
+		delete(each, agentkernel.AmountTurns) // it is one turn, however often it was asked for
+		for range s.unknown {
+			a = a.Plus(each)
 		}
 	}
 	return a

@@ -39,6 +39,16 @@ type Estimator struct {
 	lengths sketch           // tokens, where there is no bound
 }
 
+// added is what a request may have at most beyond its bytes: what a server puts before it, pictures that it names, and what tools of the server have
+// found.
+const added = 1 << 20
+
+// MostOutput is how many tokens a model answers at most, whatever it is asked for and its server says.
+const MostOutput = 1 << 20
+
+// Most is how many tokens a request can have, whatever its server says: no token is shorter than a byte.
+func (c Content) Most() int64 { return c.Text + c.Code + c.Image + added }
+
 // fixed is what a request has around its content, in tokens: roles, separators, names.
 const fixed = 8
 
@@ -48,23 +58,27 @@ func (e *Estimator) Input(c Content) int64 {
 	for kind, bytes := range c.each() {
 		sum += e.ratio(kind) * float64(bytes)
 	}
-	return fixed + int64(math.Ceil(sum))
+	return fixed + int64(math.Ceil(min(sum, float64(c.Most()))))
 }
 
 // Output is how many tokens an answer will probably have at most; most is how many it may have, 0: there is no bound.
 func (e *Estimator) Output(most int64) int64 {
 	if most <= 0 {
-		return int64(math.Ceil(e.lengths.p95(SafeTokens)))
+		return int64(math.Ceil(min(e.lengths.p95(SafeTokens), MostOutput)))
 	}
-	return min(most, int64(math.Ceil(e.answers.p95(SafeOutput)*float64(most))))
+	if part := e.answers.p95(SafeOutput); part < 1 {
+		return int64(math.Ceil(part * float64(most)))
+	}
+	return most
 }
 
 func (c Content) each() [contents]int64 { return [contents]int64{c.Text, c.Code, c.Image} }
 
 func (e *Estimator) ratio(kind int) float64 { return e.ratios[kind].p95(safeRatios[kind]) }
 
-// Learn notes what a call has used. Of a request of several kinds of content, the kind that makes most of it learns.
+// Learn notes what a call has used, as far as it can have. Of a request of several kinds of content, the kind that makes most of it learns.
 func (e *Estimator) Learn(c Content, most, in, out int64) {
+	in, out = min(in, c.Most()), min(out, MostOutput)
 	sum, largest, main := 0.0, 0.0, 0
 	for kind, bytes := range c.each() {
 		part := e.ratio(kind) * float64(bytes)

@@ -1,6 +1,7 @@
 package traffic_test
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -67,5 +68,22 @@ func TestEstimateOfMixtures(t *testing.T) {
 	}
 	if n := e.Output(0); n < 50 || n > 55 {
 		t.Errorf("answers of 50 tokens are assumed to be %d", n)
+	}
+}
+
+// TestEstimateOfAbsurdities: after an answer that cannot have been, estimates are of what can be.
+func TestEstimateOfAbsurdities(t *testing.T) {
+	for _, most := range []int64{0, 1000, math.MaxInt64} {
+		var e traffic.Estimator
+		e.Learn(traffic.Content{Text: 9}, most, math.MaxInt64, math.MaxInt64)
+		if n := e.Input(traffic.Content{Text: 100_000}); n < 100_000 || n > 2_000_000 {
+			t.Errorf("100 kB are %d tokens", n)
+		}
+		if n := e.Output(0); n < 1 || n > 2_000_000 {
+			t.Errorf("an answer is assumed to be %d", n)
+		}
+		if n := e.Output(most); most > 0 && n != most {
+			t.Errorf("an answer of at most %d is assumed to be %d", most, n)
+		}
 	}
 }

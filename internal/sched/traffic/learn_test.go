@@ -216,8 +216,6 @@ func TestLongAnswers(t *testing.T) {
 	}
 }
 
-// TestTooLarge: a call that is expected to use more than there can ever be is sent when there is most: the server may think otherwise
-// of it. What it has used in truth counts.
 // TestAbsurdUsage: a server that says that one answer has taken a thousand million times what was sent keeps nobody waiting for years.
 func TestAbsurdUsage(t *testing.T) {
 	c := traffic.New(traffic.Config{Limits: traffic.Limits{Tokens: perMinute(6000)}}, start)
@@ -229,6 +227,8 @@ func TestAbsurdUsage(t *testing.T) {
 	}
 }
 
+// TestTooLarge: a call that is expected to use more than there can ever be is sent when there is most: the server may think otherwise
+// of it. What it has used in truth counts.
 func TestTooLarge(t *testing.T) {
 	c := traffic.New(traffic.Config{Limits: traffic.Limits{Tokens: perMinute(6000)}}, start)
 	first := send(t, c, traffic.Cost{Input: 3000}, start)

@@ -271,6 +271,9 @@ func (d *Dir) explain(verb string, err error) error {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return agentkernel.Errorf(agentkernel.CodeStorage, "blob", "the disk that holds %s is full: %w", d.root, err).
 			WithHint("free space, then: agentkernel recover")
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return agentkernel.Errorf(agentkernel.CodeStorage, "blob", "cannot %s below %s: %w", verb, d.root, err).
+			WithHint("allow more open files, as by ulimit -n 4096, then: agentkernel recover")
 	case errors.Is(err, fs.ErrPermission):
 		at := []string{d.root}
 		if e, ok := errors.AsType[*fs.PathError](err); ok {

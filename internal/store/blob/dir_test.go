@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"agentkernel"
@@ -209,5 +210,26 @@ func TestMoved(t *testing.T) {
 	}
 	if _, err := os.Lstat(was); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the place from which it was moved: %v", err)
+	}
+}
+
+// TestNoDescriptors: a blob that cannot be written since the process has no descriptor left says what to do.
+func TestNoDescriptors(t *testing.T) {
+	d := blob.NewDir(filepath.Join(t.TempDir(), "blobs"), 0)
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	none := was
+	none.Cur = 3
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	_, err := d.Put(context.Background(), []byte("x"))
+	if failed := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was); failed != nil {
+		t.Fatal(failed)
+	}
+	if e := agentkernel.AsError(err, agentkernel.CodeInternal, ""); err == nil || e.Code != agentkernel.CodeStorage || !strings.Contains(e.Hint, "ulimit -n") {
+		t.Errorf("%v, %q", err, e.Hint)
 	}
 }

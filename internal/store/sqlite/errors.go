@@ -49,9 +49,9 @@ func explain(path string, err error) error {
 	case primary == sqlite3.SQLITE_READONLY, errors.Is(err, syscall.EROFS):
 		return agentkernel.Errorf(agentkernel.CodeStorage, "store", "%s cannot be written: %w", dir, err).
 			WithHint("make the file system writable, or choose another data directory with AGENTKERNEL_HOME")
-	case errors.Is(err, syscall.EMFILE), primary == sqlite3.SQLITE_CANTOPEN && fewFiles():
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), primary == sqlite3.SQLITE_CANTOPEN && fewFiles():
 		return agentkernel.Errorf(agentkernel.CodeStorage, "store", "the database %s cannot be opened: this process may have too few open files", path).
-			WithHint("allow more, as by ulimit -n 1024, and try again")
+			WithHint("allow more, as by ulimit -n 4096, and try again")
 	case errors.Is(err, fs.ErrPermission), primary == sqlite3.SQLITE_PERM, primary == sqlite3.SQLITE_AUTH:
 		return agentkernel.Errorf(agentkernel.CodeDenied, "store", "no permission to open the database %s: %w", path, err).
 			WithHint("%s", cmp.Or(access.Hint(path, path+"-wal", path+"-shm", dir), "look who owns "+dir))
@@ -71,9 +71,14 @@ func gone(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// fewFiles says whether this process may have so few open files that SQLite, which does not say why it cannot open one, may lack them.
+// fewFiles says whether this process may have so few open files, or has so many, that SQLite, which does not say why it cannot open one, may lack them.
 func fewFiles() bool {
 	const enough = 256 // as macOS has it
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+	}
+	_ = f.Close()
 	var l syscall.Rlimit
 	return syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l) == nil && l.Cur < enough
 }

@@ -34,6 +34,7 @@ func TestTooFewOpenFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was) })
-	checkError(t, explain(path, cause), agentkernel.CodeStorage, "too few open files", "ulimit -n 1024")
-	checkError(t, explain(path, &os.PathError{Op: "open", Path: path, Err: syscall.EMFILE}), agentkernel.CodeStorage, "too few open files", "ulimit -n 1024")
+	checkError(t, explain(path, cause), agentkernel.CodeStorage, "too few open files", "ulimit -n 4096")
+	checkError(t, explain(path, &os.PathError{Op: "open", Path: path, Err: syscall.ENFILE}), agentkernel.CodeStorage, "too few open files", "ulimit -n 4096")
+	checkError(t, explain(path, &os.PathError{Op: "open", Path: path, Err: syscall.EMFILE}), agentkernel.CodeStorage, "too few open files", "ulimit -n 4096")
 }

@@ -71,6 +71,8 @@ func Age(d time.Duration) string {
 // Span is a duration with the precision that a reader wants: 850 µs, 3.2 ms, 14 ms, 1.2 s, 3m5s.
 func Span(d time.Duration) string {
 	switch {
+	case d < 0:
+		return "-" + Span(max(-d, 0))
 	case d < time.Millisecond:
 		return fmt.Sprintf("%d µs", d.Microseconds())
 	case d < 10*time.Millisecond:
