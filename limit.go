@@ -71,7 +71,8 @@ func (r *Repeats) UnmarshalJSON(data []byte) error {
 type Limit struct {
 	Name string // as in JSON, and behind "limits." in the settings
 	Unit LimitUnit
-	// Flag is the flag of the command line that sets it, Help what it means there; "": only a setting sets it.
+	// Flag is the flag of the command line that sets it, Help what it means there. Each has one: a rerun has the limits of the old
+	// process, so no setting of now raises what ended that.
 	Flag, Help string
 	Doc        string // what it means, for the settings
 	Hit        string // why a process has ended by it: "it printed more"; "it ran for %s" takes what was used
@@ -147,16 +148,16 @@ var allLimits = sync.OnceValue(func() []Limit {
 			Doc:  "the same call with the same answer in a row; the process is paused before the next, or ends if it is a child (default 50); none: it is not",
 			Hit:  "it made the same call more often in a row",
 			min:  1, max: float64(AnyRepeats), of: func(l *Limits) any { return (*int64)(&l.Repeats) }},
-		{Name: "in_flight", Unit: LimitNumber, Least: "1",
+		{Name: "in_flight", Unit: LimitNumber, Flag: "--in-flight", Help: "Calls that it may have under way at one moment (default 1000).", Least: "1",
 			Doc: "calls under way at one moment (default 1000)", Hit: "it had more calls under way",
 			min: 1, max: mostCount, of: func(l *Limits) any { return &l.InFlight }},
-		{Name: "processes", Unit: LimitNumber, Least: "1",
+		{Name: "processes", Unit: LimitNumber, Flag: "--processes", Help: "Processes that it and all below it may be at one moment (default 1000).", Least: "1",
 			Doc: "processes of one tree at one moment (default 1000)", Hit: "its tree had more processes",
 			min: 1, max: mostCount, of: func(l *Limits) any { return &l.Processes }},
 		{Name: "disk", Unit: LimitSize, Flag: "--disk", Help: "What its changes to files may hold, and the largest file (default 2g).", Least: "1m",
 			Doc: "what changes to files may hold, and the largest file (default 2g)", Hit: "it wrote more",
 			max: mostBytes, of: func(l *Limits) any { return &l.Disk }},
-		{Name: "journal", Unit: LimitSize, Least: "1m",
+		{Name: "journal", Unit: LimitSize, Flag: "--journal", Help: "What it and all below it may write to their journals (default 4g).", Least: "1m",
 			Doc: "what one tree of processes may write to its journals (default 4g)", Hit: "the journals of its tree grew beyond what they may",
 			max: mostBytes, of: func(l *Limits) any { return &l.Journal }},
 	}
@@ -191,7 +192,7 @@ func (d *Limit) Range() (least, most float64) {
 	return d.min, d.max
 }
 
-// LimitFlag is the flag that sets a limit, which is named as in JSON; "": only a setting does.
+// LimitFlag is the flag that sets a limit, which is named as in JSON; "": there is no such limit.
 func LimitFlag(limit string) string {
 	d, _ := FindLimit(limit)
 	return d.Flag
@@ -219,10 +220,7 @@ func (e *Error) Limit() (name string, ok bool) {
 
 // RaiseLimit is the hint for a program that a limit has ended: what raises it. Each [Reader] has its own name for that.
 func RaiseLimit(limit string) string {
-	if flag := LimitFlag(limit); flag != "" {
-		return flag + " raises the " + strings.ReplaceAll(limit, "_", " ") + " limit, if the program is right"
-	}
-	return "the setting limits." + limit + " raises the " + strings.ReplaceAll(limit, "_", " ") + " limit, if the program is right"
+	return LimitFlag(limit) + " raises the " + strings.ReplaceAll(limit, "_", " ") + " limit, if the program is right"
 }
 
 // DefaultLimits are in force where a Spec says nothing.

@@ -80,6 +80,12 @@ func (s *session) uncarried(p *agentkernel.Process) (why, do string) {
 	return fmt.Sprintf("process %d is unfinished and no kernel carries it on", p.PID), takenUp(p)
 }
 
+// lost is the error for an unfinished process that no kernel carries, the same whether that went away just now or long ago.
+func (s *session) lost(p *agentkernel.Process) error {
+	why, do := s.uncarried(p)
+	return agentkernel.Errorf(agentkernel.CodeUnavailable, agentkernel.OpKernel, "%s", why).WithPID(p.PID).WithHint("%s", do)
+}
+
 // Close ends the connection, or the kernel if it runs here.
 func (s *session) Close() error {
 	var errs []error

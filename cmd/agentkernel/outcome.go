@@ -52,6 +52,9 @@ func exitOf(p agentkernel.Process) int {
 
 // report tells how a watched process ended, and gives the exit code.
 func (w *watch) report(p agentkernel.Process, err error) error {
+	if err == nil && p.State == agentkernel.StateUnfinished && !p.Paused { // found under its key
+		err = w.k.lost(&p)
+	}
 	if w.a.cli.JSON {
 		return w.reportJSON(p, err)
 	}

@@ -39,17 +39,15 @@ type specFlags struct {
 	Key        string   `name:"idempotency-key" placeholder:"KEY" group:"durable" help:"The same key gives the same process again instead of a second one; with another program it is refused."`
 }
 
-// limitTexts is a struct with the text of a flag for each limit that has one: kong builds flags from structs.
+// limitTexts is a struct with the text of a flag for each limit: kong builds flags from structs.
 var limitTexts = sync.OnceValue(func() reflect.Type {
 	var fields []reflect.StructField
 	for _, l := range agentkernel.AllLimits() {
-		if l.Flag != "" {
-			tag := fmt.Sprintf(`name:%q placeholder:%q group:"limits" help:%q`, strings.TrimPrefix(l.Flag, "--"), limitPlaceholder(l), l.Help)
-			if l.None != 0 {
-				tag += ` zero:"none"`
-			}
-			fields = append(fields, reflect.StructField{Name: limitField(l), Type: reflect.TypeFor[string](), Tag: reflect.StructTag(tag)})
+		tag := fmt.Sprintf(`name:%q placeholder:%q group:"limits" help:%q`, strings.TrimPrefix(l.Flag, "--"), limitPlaceholder(l), l.Help)
+		if l.None != 0 {
+			tag += ` zero:"none"`
 		}
+		fields = append(fields, reflect.StructField{Name: limitField(l), Type: reflect.TypeFor[string](), Tag: reflect.StructTag(tag)})
 	}
 	return reflect.StructOf(fields)
 })
@@ -67,7 +65,7 @@ func newSpecFlags() specFlags { return specFlags{Limits: reflect.New(limitTexts(
 
 // limit is the text of the flag of a limit; "": it was not given.
 func (f *specFlags) limit(l agentkernel.Limit) string {
-	if f.Limits == nil || l.Flag == "" {
+	if f.Limits == nil {
 		return ""
 	}
 	return reflect.ValueOf(f.Limits).Elem().FieldByName(limitField(l)).String()

@@ -90,8 +90,7 @@ func (a *app) await(ctx context.Context, k *session, pid agentkernel.PID) (agent
 		return p, err
 	}
 	if p.State == agentkernel.StateUnfinished || k.inProcess && !a.cli.Embedded {
-		why, do := k.uncarried(&p)
-		return p, agentkernel.Errorf(agentkernel.CodeConflict, "wait", "%s", why).WithHint("%s", do)
+		return p, k.lost(&p)
 	}
 	err = a.withProgress(ctx, fmt.Sprintf("waiting for process %d", pid), func(ctx context.Context) error {
 		return a.whileAwaited(ctx, k, pid, "", func() error {

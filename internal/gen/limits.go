@@ -35,9 +35,7 @@ class LimitFields:
 		if l.None != 0 {
 			off = append(off, fmt.Sprintf("%q", l.Name))
 		}
-		if l.Flag != "" {
-			flags = append(flags, fmt.Sprintf("    %q: %q,\n", strings.TrimPrefix(l.Flag, "--"), l.Name))
-		}
+		flags = append(flags, fmt.Sprintf("    %q: %q,\n", strings.TrimPrefix(l.Flag, "--"), l.Name))
 	}
 	b.WriteString("\n\n#: What a flag of the command line sets.\nFLAGS = {\n" + strings.Join(flags, "") + "}\n")
 	b.WriteString("\n#: What 0 switches off.\nOFF = {" + strings.Join(off, ", ") + "}\n")

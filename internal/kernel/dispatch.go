@@ -322,7 +322,7 @@ func (k *Kernel) refusal(p *process, f *inflight, bad *agentkernel.Error) *agent
 			return err
 		}
 	}
-	if err := limits.InFlight(&p.spec.InForce, f.op, len(p.inflight)+p.untaken()); err != nil {
+	if err := limits.InFlight(&p.spec.InForce, len(p.inflight)+p.untaken()); err != nil {
 		return err
 	}
 	return k.tooMuchHeld(p, f, len(f.args), room.Copies(f.args), "there is no room for arguments of %s")

@@ -98,7 +98,7 @@ func procWait(k *Kernel, p *process, f *inflight) error {
 	p.mu.Unlock()
 	rec, err := k.store.Process(p.context(), a.PID)
 	if err != nil || rec.Parent != p.pid && !p.run.origin.IsOf(rec.Parent) {
-		return agentkernel.Errorf(agentkernel.CodeNotFound, f.op, "process %d is not a child of process %d", a.PID, p.pid)
+		return p.run.origin.NoChild(f.op, a.PID, p.pid)
 	}
 	if k.lookup(a.PID) == nil && rec.State.Terminal() {
 		k.completeWait(p, f, a.PID)

@@ -59,7 +59,7 @@ func (k *Kernel) roomForChild(p *process, op string) (*trees.Tree, error) {
 		t = k.forest.Plant(p.place(), held, written)
 	}
 	if !t.Reserve(p.spec.InForce.Processes) {
-		return nil, limits.Processes(&p.spec.InForce, op)
+		return nil, limits.Processes(&p.spec.InForce)
 	}
 	return t, nil
 }

@@ -84,11 +84,11 @@ func Output(l *agentkernel.Limits, printed int64, text string) (fits string, ful
 }
 
 // InFlight is the answer to a call that comes while so many are under way; nil: it may be one more.
-func InFlight(l *agentkernel.Limits, op string, underWay int) *agentkernel.Error {
+func InFlight(l *agentkernel.Limits, underWay int) *agentkernel.Error {
 	if underWay < l.InFlight {
 		return nil
 	}
-	return agentkernel.Errorf(agentkernel.CodeLimit, op, "%d calls are under way, which is the limit", l.InFlight).WithHint(advice.TakeSome)
+	return agentkernel.LimitErrorf("in_flight", "%d calls are under way, which is the limit", l.InFlight).WithHint(advice.TakeSome)
 }
 
 // Depth is the answer to a call that would start a child below so many ancestors; nil: it may.
@@ -100,8 +100,8 @@ func Depth(op string, above int) error {
 }
 
 // Processes is the answer to a call that would start one more process than may live in a tree.
-func Processes(l *agentkernel.Limits, op string) error {
-	return agentkernel.Errorf(agentkernel.CodeLimit, op, "%d processes of this tree live, which is its limit", l.Processes).WithHint(advice.WaitForSome)
+func Processes(l *agentkernel.Limits) error {
+	return agentkernel.LimitErrorf("processes", "%d processes of this tree live, which is its limit", l.Processes).WithHint(advice.WaitForSome)
 }
 
 // ExitCode is that of a process which an error ends: of one whose time was over it says so, whoever measured it.

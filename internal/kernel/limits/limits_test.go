@@ -35,7 +35,7 @@ func TestWhatMayBeUsed(t *testing.T) {
 			t.Errorf("%s: %v names %q", name, err, limit)
 		}
 	}
-	if limits.InFlight(&l, "x", 3) != nil || limits.InFlight(&l, "x", 4) == nil {
+	if limits.InFlight(&l, 3) != nil || limits.InFlight(&l, 4) == nil {
 		t.Error("four calls may be under way")
 	}
 	if limits.Depth("x", 31) != nil || limits.Depth("x", 32) == nil {
@@ -47,7 +47,7 @@ func TestWhatMayBeUsed(t *testing.T) {
 func TestErrorsHaveHints(t *testing.T) {
 	_, output := limits.Output(&l, 11, "x")
 	for _, err := range []*agentkernel.Error{limits.Calls(&l, 99), limits.Journal(&l, 9999, 1<<40), limits.Disk(&l, 9999, 7), limits.Time(&l, time.Hour),
-		limits.Wall(&l, time.Hour, 7), limits.InFlight(&l, "x", 9), agentkernel.AsError(limits.Processes(&l, "x"), "", ""), output} {
+		limits.Wall(&l, time.Hour, 7), limits.InFlight(&l, 9), agentkernel.AsError(limits.Processes(&l), "", ""), output} {
 		if err == nil || err.Hint == "" {
 			t.Errorf("%v has no hint", err)
 		}

@@ -14,7 +14,8 @@ import (
 
 // stand notes that a call of the origin stands for one of a process before it.
 func (h *Origin) stand(c *Call) {
-	if key, ok := keyOf(&c.Entry); ok && (c.Entry.Effect == agentkernel.EffectWrite || c.Entry.Effect == agentkernel.EffectIdempotent) {
+	if key, ok := keyOf(&c.Entry); ok && (c.Entry.Effect == agentkernel.EffectWrite || c.Entry.Effect == agentkernel.EffectIdempotent ||
+		h.rules(c.Entry.Op).Once && !c.Entry.Origin.As) {
 		h.stands[c.Key] = key
 	}
 }

@@ -25,6 +25,7 @@ func (h *Origin) Leave() {
 			h.children = append(h.children, c)
 		}
 	}
+	h.away = h.stayed()
 	h.strict, h.free, h.left, h.index = nil, nil, nil, nil
 }
 

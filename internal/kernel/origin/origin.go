@@ -39,6 +39,7 @@ type Origin struct {
 	// Once live; see Leave.
 	done     map[[32]byte][]*Call
 	children []*Call // calls that started a child, in order
+	away     away    // children that are not in this store
 
 	stands   map[Key]Key                                // of calls of the lineage that stand for others; see Key
 	imported map[agentkernel.PID]*agentkernel.ProcessOf // processes of the lineage that came with a recording

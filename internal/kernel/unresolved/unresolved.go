@@ -19,7 +19,10 @@ import (
 func Unknown(op, brief string, cause error) *agentkernel.Error {
 	why := "the kernel died while it was under way"
 	if cause != nil {
-		why = agentkernel.AsError(cause, agentkernel.CodeInternal, "").Message()
+		e := agentkernel.AsError(cause, agentkernel.CodeInternal, "")
+		if why = e.Message(); e.Code == agentkernel.CodeTimeout {
+			why = history.Overdue(why)
+		}
 	}
 	return agentkernel.Errorf(agentkernel.CodeOutcomeUnknown, op, "%s may or may not have happened: %s", brief, why)
 }

@@ -99,7 +99,7 @@ func (c *inquiry) paused(open []*history.Call) {
 		c.say(Paused, "%s, because nobody knows whether %s happened (%s): %s", strings.TrimSpace("since"+strings.TrimSuffix(ago, " ago")),
 			unknown.Name(), c.number(unknown), afterColon(oneLine(reason.Message())))
 		decide := fmt.Sprintf("agentkernel resolve %d %d ", c.p.PID, unknown.Number)
-		c.step(c.cmd("trace %d --full"), "the arguments of the call; look at its server whether it happened")
+		c.step(c.cmd("trace %d --full"), lookAt(reason))
 		c.step(decide+"--done null", "it happened, and this is its result")
 		c.step(decide+"--retry", "it did not happen: make the call again")
 		c.step(resume, "the program is handed OutcomeUnknown")

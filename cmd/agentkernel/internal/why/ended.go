@@ -95,6 +95,9 @@ func (c *inquiry) raised(e *agentkernel.Error) {
 		place = fmt.Sprintf(" (%s), and the program raised %s%s", c.number(failed), cmp.Or(e.Exception, "an exception"), c.where())
 	}
 	name, message := failed.Name(), failed.Err.Message()
+	if c.remedied(failed, place) {
+		return
+	}
 	first, rest := cutWords(message)
 	c.cause.LastWord = rest
 	switch failed.Err.Code {
@@ -102,7 +105,7 @@ func (c *inquiry) raised(e *agentkernel.Error) {
 		c.refused(failed, place)
 	case agentkernel.CodeOutcomeUnknown:
 		c.say(Unknown, "nobody knows whether %s happened: %s%s%s", name, afterColon(first), lastWords(rest), place)
-		c.step(c.cmd("trace %d --full"), "the arguments of the call; look at its server whether it happened")
+		c.step(c.cmd("trace %d --full"), lookAt(failed.Err))
 		c.step(c.cmd("rerun %d --with ")+c.file(), "with a program that looks before it does it again: finished calls are not made again")
 	case agentkernel.CodeUnavailable, agentkernel.CodeTimeout, agentkernel.CodeSessionLost:
 		c.unanswered(failed, fmt.Sprintf("%s got no answer: %s%s%s", name, first, lastWords(rest), place))

@@ -10,7 +10,7 @@ import (
 	"agentkernel/internal/config"
 )
 
-// Flag is the flag that raises the limit which an error is about; "": there is none.
+// Flag is the flag that raises the limit which an error is about; "": it is about something else.
 func Flag(e *agentkernel.Error) string {
 	if name, ok := e.Limit(); ok {
 		return agentkernel.LimitFlag(name)
@@ -48,11 +48,7 @@ func (c *inquiry) limitHit(e *agentkernel.Error) {
 		said = fmt.Sprintf(said, l.Used)
 	}
 	c.say(LimitHit, "%s; limits.%s is %s%s%s", said, name, l.Limit, c.where(), c.under())
-	again := fmt.Sprintf("agentkernel rerun %d %s %s", c.p.PID, l.Flag, raised)
-	if l.Flag == "" {
-		again = fmt.Sprintf("AGENTKERNEL_LIMITS_%s=%s agentkernel rerun %d", strings.ToUpper(name), raised, c.p.PID)
-	}
-	c.step(again, "with a greater limit: finished calls are not made again")
+	c.step(fmt.Sprintf("agentkernel rerun %d %s %s", c.p.PID, l.Flag, raised), "with a greater limit: finished calls are not made again")
 	c.step(c.cmd("trace %d"), "what it did")
 }
 

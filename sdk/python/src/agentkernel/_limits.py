@@ -47,7 +47,10 @@ FLAGS = {
     "max-calls": "calls",
     "call-timeout": "call_wait",
     "repeats": "repeats",
+    "in-flight": "in_flight",
+    "processes": "processes",
     "disk": "disk",
+    "journal": "journal",
 }
 
 #: What 0 switches off.
