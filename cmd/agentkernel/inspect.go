@@ -209,12 +209,7 @@ func (i *inspection) text(now time.Time, says func(format string) string) string
 	if p.State.Terminal() {
 		s.add("exit code", "%d", p.ExitCode)
 	}
-	s.add("created", "%s (%s ago)", p.Created.Local().Format(time.DateTime), console.Age(now.Sub(p.Created)))
-	if took := p.Ended.Sub(p.Created); !p.Ended.IsZero() && took < 0 {
-		s.add("ended", "%s (a clock was set back meanwhile)", p.Ended.Local().Format(time.DateTime))
-	} else if !p.Ended.IsZero() {
-		s.add("ended", "%s (after %s)", p.Ended.Local().Format(time.DateTime), console.Span(took))
-	}
+	i.lifetime(s, now)
 	if p.Parent != 0 {
 		s.add("parent", "%d", p.Parent)
 	}
@@ -243,6 +238,19 @@ func (i *inspection) text(now time.Time, says func(format string) string) string
 		text += fmt.Sprintf("state[%q] = %s\n", key, trace.Value(i.State[key], 120))
 	}
 	return text + i.program()
+}
+
+// lifetime is when the process began and ended.
+func (i *inspection) lifetime(s *sheet, now time.Time) {
+	p := &i.Process.Process
+	s.add("created", "%s (%s ago)", p.Created.Local().Format(time.DateTime), console.Age(now.Sub(p.Created)))
+	switch took := p.Ended.Sub(p.Created); {
+	case p.Ended.IsZero():
+	case took < 0:
+		s.add("ended", "%s (a clock was set back meanwhile)", p.Ended.Local().Format(time.DateTime))
+	default:
+		s.add("ended", "%s (after %s)", p.Ended.Local().Format(time.DateTime), console.Span(took))
+	}
 }
 
 // Bounds of what inspect shows of a program and of its arguments.
