@@ -162,6 +162,10 @@ func ParseTokens(text string) (map[string]string, error) {
 			return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "the token in line %d is shorter than %d characters", line, minToken).
 				WithHint("a line is `TOKEN` or `USER TOKEN`")
 		}
+		if public(token) {
+			return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "what line %d has as a token is a public key or a document, which others know", line).
+				WithHint("make one: openssl rand -hex 32; public keys are for --jwt-keys")
+		}
 		if _, twice := out[token]; twice {
 			return nil, agentkernel.Errorf(agentkernel.CodeInvalid, "mcp", "line %d repeats a token", line)
 		}

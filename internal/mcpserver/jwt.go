@@ -214,8 +214,7 @@ func parseKeys(content []byte) ([]verifyKey, error) {
 func noSecret(text string) string {
 	decoded := decodedWord(text)
 	switch {
-	case strings.HasPrefix(text, "ssh-"), strings.HasPrefix(text, "ecdsa-"), strings.HasPrefix(text, "sk-ssh-"), strings.HasPrefix(text, "sk-ecdsa-"),
-		bytes.HasPrefix(decoded, []byte("\x00\x00\x00\x07ssh-")), bytes.HasPrefix(decoded, []byte("\x00\x00\x00\x0bssh-")), bytes.HasPrefix(decoded, []byte("\x00\x00\x00\x13ecdsa-")):
+	case ofSSH(text, decoded):
 		return "a key of ssh"
 	case strings.Contains(text, "://"):
 		return "an address"
@@ -229,6 +228,18 @@ func noSecret(text string) string {
 		return "a public key or a document in base64 or hex"
 	}
 	return ""
+}
+
+// ofSSH says whether a text is a public key as ssh writes it, or begins so; decoded is what it stands for.
+func ofSSH(text string, decoded []byte) bool {
+	return strings.HasPrefix(text, "ssh-") || strings.HasPrefix(text, "ecdsa-") || strings.HasPrefix(text, "sk-ssh-") || strings.HasPrefix(text, "sk-ecdsa-") ||
+		bytes.HasPrefix(decoded, []byte("\x00\x00\x00\x07ssh-")) || bytes.HasPrefix(decoded, []byte("\x00\x00\x00\x0bssh-")) || bytes.HasPrefix(decoded, []byte("\x00\x00\x00\x13ecdsa-"))
+}
+
+// public says that a word of a file of tokens is one that others know.
+func public(token string) bool {
+	decoded := decodedWord(token)
+	return ofSSH(token, decoded) || isPublicDER(decoded) || strings.ContainsAny(token[:1], "{[<")
 }
 
 // decodedWord is what a word stands for that is hex or base64 of either alphabet; empty: it is neither.
