@@ -162,6 +162,8 @@ func (d *Dir) makeFanOut(fan string) (*os.Root, error) {
 		if err := os.Mkdir(d.root, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
+	}
+	if len(d.made) == 0 { // also of one that was opened to be read: whoever made it may have died before this
 		if err := syncFile(os.Open(filepath.Dir(d.root))); err != nil {
 			return nil, err
 		}
